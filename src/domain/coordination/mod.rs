@@ -1,0 +1,3 @@
+//! What keeps runs apart: reservations, stale checks, lanes and slices.
+
+pub mod reservation;

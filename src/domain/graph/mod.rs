@@ -1,0 +1,3 @@
+//! What depends on what: the configuration's blocks and references, and the closure over them.
+
+pub mod configuration;

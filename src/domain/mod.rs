@@ -1,0 +1,9 @@
+//! The pure core: values in, values out. No file, socket, clock, process or randomness.
+
+pub mod address;
+pub mod coordination;
+pub mod graph;
+pub mod id;
+pub mod json;
+pub mod run;
+pub mod state;

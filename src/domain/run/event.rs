@@ -1,0 +1,215 @@
+//! The timeline of a run: typed events, append-only, without secrets.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::coordination::reservation::Relation;
+use crate::domain::id::{Actor, RunId, Serial, SpecId};
+
+/// A stored event with its place in the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedEvent {
+    /// Its place, counted from 1.
+    pub seq: i64,
+    /// When, by the database's clock.
+    pub at: DateTime<Utc>,
+    /// What happened.
+    pub event: RunEvent,
+}
+
+/// Another live run beside which a reservation was granted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// The other run.
+    pub run: RunId,
+    /// Who runs it.
+    pub actor: Actor,
+    /// Why the two can go together.
+    pub relation: Relation,
+}
+
+/// What happened to one resource while Terraform applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceStep {
+    /// Terraform began with it.
+    Started,
+    /// It is still at it.
+    Progress,
+    /// It finished.
+    Finished,
+    /// It failed.
+    Failed,
+}
+
+/// One thing that happened to a run. Names of variants and members are the stored and printed format: add, never
+/// rename.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RunEvent {
+    /// The spec was loaded and fits the state.
+    SpecLoaded {
+        /// Which spec.
+        spec: SpecId,
+        /// The serial that it was planned at.
+        source_serial: Serial,
+        /// The trunk's serial now.
+        trunk_serial: Serial,
+    },
+    /// The stale check passed.
+    StaleCheckPassed {
+        /// Versions that came after the plan and touched only rows outside the footprint.
+        outside: Vec<ChangedRow>,
+    },
+    /// The stale check found changes in the footprint.
+    StaleCheckFailed {
+        /// Rows of the read set that changed.
+        read: Vec<ChangedRow>,
+        /// Rows of the write set that changed.
+        write: Vec<ChangedRow>,
+        /// Whether the re-plan decides instead of refusing (`on_stale: revalidate`).
+        revalidate: bool,
+    },
+    /// The run stands in the queue.
+    Waiting {
+        /// The runs in front of it.
+        behind: Vec<RunId>,
+    },
+    /// All reservations were granted.
+    Reserved {
+        /// How many patterns to write.
+        writes: usize,
+        /// How many patterns to read.
+        reads: usize,
+        /// When the lease ends unless renewed.
+        expires_at: Option<DateTime<Utc>>,
+        /// The other live runs, and why each can go on beside this one.
+        beside: Vec<Neighbour>,
+    },
+    /// Reservations of a run whose lease had ended were taken.
+    Reclaimed {
+        /// The run that lost them.
+        from: RunId,
+    },
+    /// How the slice was made.
+    LaneChosen {
+        /// `narrow` or `footprint`.
+        lane: String,
+        /// Why not narrow, or why it was forced; empty for narrow.
+        reasons: Vec<String>,
+        /// Rows that Terraform got to see.
+        slice_rows: usize,
+        /// Rows in the trunk.
+        trunk_rows: usize,
+        /// Targets that limit the plan.
+        targets: usize,
+    },
+    /// Terraform planned again on the slice, and this is how it compares with the spec.
+    Replanned {
+        /// `identical`, `refined`, `values_differ` or `shape_differs`.
+        relation: String,
+        /// Addresses that differ, each with what differs; no values.
+        differences: Vec<String>,
+    },
+    /// The narrow lane was given up.
+    FellBack {
+        /// Why.
+        reason: String,
+    },
+    /// The Terraform or provider versions differ from the trunk's last version or from a run in flight.
+    VersionsDiffer {
+        /// One line a difference.
+        differences: Vec<String>,
+    },
+    /// Terraform began to change real objects.
+    ApplyStarted,
+    /// Something happened to one resource.
+    Resource {
+        /// Its address.
+        address: String,
+        /// `create`, `update`, `delete`, `read`.
+        action: String,
+        /// What happened.
+        step: ResourceStep,
+        /// Seconds since it began.
+        elapsed_seconds: u64,
+    },
+    /// Terraform ended.
+    ApplyFinished {
+        /// Whether it succeeded.
+        success: bool,
+    },
+    /// Rows outside the write set turned out to differ in reality; they were not committed.
+    DriftObserved {
+        /// Their addresses.
+        addresses: Vec<String>,
+    },
+    /// Metadata of rows outside the write set: taken over where nobody else had touched them, else left.
+    SoftRows {
+        /// Taken over.
+        taken: Vec<String>,
+        /// Left as the trunk has them.
+        left: Vec<String>,
+    },
+    /// The changes are in the trunk.
+    Committed {
+        /// The new version.
+        serial: Serial,
+        /// Rows that got a new content or are new.
+        rows_opened: usize,
+        /// Rows whose former content ended.
+        rows_closed: usize,
+    },
+    /// The run holds its lease again.
+    LeaseRenewed {
+        /// When it ends unless renewed.
+        expires_at: DateTime<Utc>,
+    },
+    /// A renewal did not go through; the run goes on until the lease ends.
+    LeaseLate {
+        /// Why.
+        reason: String,
+    },
+    /// The run no longer holds its reservations.
+    LeaseLost,
+    /// Rows that Terraform changed without a commit stay reserved.
+    Quarantined {
+        /// Which.
+        addresses: Vec<String>,
+    },
+    /// Objects that Terraform was working on when it was cut off: look at the provider.
+    InFlight {
+        /// Which.
+        addresses: Vec<String>,
+    },
+    /// The run was ended from outside.
+    Aborted {
+        /// By whom.
+        by: Actor,
+    },
+    /// Something that a person should know, in a sentence.
+    Warning {
+        /// The sentence.
+        message: String,
+    },
+    /// The run ended without a commit.
+    Ended {
+        /// The final status, as [`super::RunStatus::word`] has it.
+        status: String,
+        /// Why.
+        reason: Option<String>,
+    },
+}
+
+/// A row that changed since a plan, and by which version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedRow {
+    /// The row, in words.
+    pub row: String,
+    /// The version that changed it last.
+    pub serial: Serial,
+    /// The run behind the version.
+    pub run: Option<RunId>,
+    /// Who.
+    pub actor: Actor,
+}

@@ -1,0 +1,238 @@
+//! Runs: what kl did to a state, by whom, for whom, and how it went.
+
+pub mod event;
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::coordination::reservation::{Blocker, Claim};
+use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId};
+
+/// What a run is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunKind {
+    /// `kl apply`.
+    Apply,
+    /// `kl refresh`.
+    Refresh,
+    /// `kl state import`.
+    Import,
+    /// `kl recover`.
+    Recover,
+}
+
+/// Where a run stands. `Committed` and those after it are ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Recorded, nothing reserved yet.
+    Started,
+    /// In the queue for its reservations.
+    Waiting,
+    /// Holds its reservations; Terraform has not begun to change anything.
+    Reserved,
+    /// Terraform is changing real objects.
+    Applying,
+    /// Its changes are in the trunk.
+    Committed,
+    /// There was nothing to do.
+    Noop,
+    /// It only looked: `--dry-run`.
+    DryRun,
+    /// It went wrong; the trunk is as it was.
+    Failed,
+    /// Another run's reservation stood in the way.
+    Conflict,
+    /// The reviewed plan no longer held.
+    Stale,
+    /// Its lease ran out and somebody took its reservations.
+    Lost,
+    /// Somebody ended it with `kl abort`.
+    Aborted,
+}
+
+impl RunStatus {
+    /// Whether the run has ended.
+    #[must_use]
+    pub fn ended(self) -> bool {
+        !matches!(self, Self::Started | Self::Waiting | Self::Reserved | Self::Applying)
+    }
+
+    /// The word that the database stores and `--format json` prints.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Waiting => "waiting",
+            Self::Reserved => "reserved",
+            Self::Applying => "applying",
+            Self::Committed => "committed",
+            Self::Noop => "noop",
+            Self::DryRun => "dry_run",
+            Self::Failed => "failed",
+            Self::Conflict => "conflict",
+            Self::Stale => "stale",
+            Self::Lost => "lost",
+            Self::Aborted => "aborted",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [
+            Self::Started,
+            Self::Waiting,
+            Self::Reserved,
+            Self::Applying,
+            Self::Committed,
+            Self::Noop,
+            Self::DryRun,
+            Self::Failed,
+            Self::Conflict,
+            Self::Stale,
+            Self::Lost,
+            Self::Aborted,
+        ]
+        .into_iter()
+        .find(|status| status.word() == word)
+    }
+}
+
+impl RunKind {
+    /// The word that the database stores.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Apply => "apply",
+            Self::Refresh => "refresh",
+            Self::Import => "import",
+            Self::Recover => "recover",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Apply, Self::Refresh, Self::Import, Self::Recover].into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// Where in the world a run came from. Empty outside CI.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Origin {
+    /// `github` or `gitlab`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forge: Option<String>,
+    /// `owner/name` on the forge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// The number of the pull or merge request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<u64>,
+    /// The commit that the configuration was taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The job's page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_url: Option<String>,
+}
+
+/// The versions that a plan or an apply ran with.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tools {
+    /// `terraform` or `tofu`.
+    pub program: String,
+    /// Its version, as `1.11.4`.
+    pub version: String,
+    /// Provider source address to version, as the lock file has them; built-in providers have none.
+    pub providers: BTreeMap<String, String>,
+}
+
+/// A run that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRun {
+    /// Its id, made by the caller.
+    pub id: RunId,
+    /// The state that it is about.
+    pub state: StateId,
+    /// What for.
+    pub kind: RunKind,
+    /// Who.
+    pub actor: Actor,
+    /// From where.
+    pub origin: Origin,
+    /// The spec that it applies, once there is one.
+    pub spec: Option<SpecId>,
+    /// The serial that its plan was made from.
+    pub source_serial: Serial,
+    /// The versions that it runs with.
+    pub tools: Tools,
+    /// What it means to reserve.
+    pub claims: Vec<Claim>,
+}
+
+/// A run as the store knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// The state that it is about.
+    pub state: StateId,
+    /// What for.
+    pub kind: RunKind,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// Who.
+    pub actor: Actor,
+    /// From where.
+    pub origin: Origin,
+    /// The spec that it applies.
+    pub spec: Option<SpecId>,
+    /// The serial that its plan was made from.
+    pub source_serial: Serial,
+    /// The versions that it runs with.
+    pub tools: Tools,
+    /// What it meant to reserve.
+    pub claims: Vec<Claim>,
+    /// When it began, by the database's clock.
+    pub started_at: DateTime<Utc>,
+    /// When it ended.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// The serial that it committed.
+    pub result_serial: Option<Serial>,
+    /// Why it failed, in a sentence without secrets.
+    pub error: Option<String>,
+    /// What stood in its way, when that was the reason.
+    pub conflict: Vec<Blocker>,
+}
+
+/// How a run ends without a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEnd {
+    /// The final status; one for which [`RunStatus::ended`] holds, other than `Committed`.
+    pub status: RunStatus,
+    /// Why, in a sentence without secrets.
+    pub error: Option<String>,
+    /// What stood in the way.
+    pub conflict: Vec<Blocker>,
+    /// Rows that Terraform did change: their write reservations stay as a quarantine, all others are released.
+    pub quarantine: Vec<crate::domain::address::Pattern>,
+}
+
+impl RunEnd {
+    /// An end that releases everything and says nothing more.
+    #[must_use]
+    pub fn plain(status: RunStatus) -> Self {
+        Self { status, error: None, conflict: Vec::new(), quarantine: Vec::new() }
+    }
+
+    /// A failure with its reason.
+    #[must_use]
+    pub fn failed(error: impl Into<String>) -> Self {
+        Self { error: Some(error.into()), ..Self::plain(RunStatus::Failed) }
+    }
+}

@@ -1,0 +1,8 @@
+//! A state as rows: what a row is, how a state document becomes rows, and back.
+
+pub mod delta;
+pub mod document;
+pub mod projection;
+pub mod row;
+
+pub use row::{Body, ContentHash, Row, RowKey, RowKeyDigest};

@@ -1,0 +1,1 @@
+//! Rows to a state document: the inverse of [`super::document`].

@@ -1,0 +1,16 @@
+//! The library behind `kl`: many changes to one Terraform state at the same time, safely.
+//!
+//! Rooms, from the core outward (docs/architecture.md has the whole map):
+//!
+//! - [`domain`]: pure values and decisions: addresses, states, plans, reservations.
+//! - [`store`]: what kl remembers, on SQLite or PostgreSQL.
+//! - [`terraform`]: the real binary, as a process.
+//! - [`workspace`]: isolated working directories.
+
+pub mod clock;
+pub mod domain;
+pub mod error;
+pub mod exit;
+pub mod store;
+pub mod terraform;
+pub mod workspace;

@@ -1,0 +1,3 @@
+//! Start-up of `kl`.
+
+fn main() {}

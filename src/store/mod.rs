@@ -1,0 +1,259 @@
+//! What kl remembers: states as rows, versions, specs, runs, reservations. One trait, two databases.
+//!
+//! Every method says what it guarantees; `store::conformance` checks the same on both backends. All times are the
+//! database's.
+
+pub mod model;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use crate::domain::coordination::reservation::{Blocker, Claim, Reservation};
+use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
+use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use model::{
+    Checkpoint, Commit, Committed, NewSpec, RowChange, Snapshot, StateHead, StoredSpec, Version, VersionQuery,
+};
+
+/// Why the store could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The thing asked for does not exist.
+    #[error("there is no {what} {id}")]
+    NotFound {
+        /// `state`, `run`, `spec`, …
+        what: &'static str,
+        /// What it was asked for by.
+        id: String,
+    },
+    /// The run no longer holds the reservations that the operation needs: its lease was reclaimed, or it has ended.
+    #[error("run {run} no longer holds its reservations ({status})")]
+    LeaseLost {
+        /// The run.
+        run: RunId,
+        /// What the store says of it now.
+        status: String,
+    },
+    /// The trunk is not what the caller took it for.
+    #[error("{0}")]
+    Stale(String),
+    /// The database's schema is older than this binary needs.
+    #[error("the database's schema is at version {found}, this kl needs {needed}")]
+    SchemaTooOld {
+        /// What the database has; 0 when it has none.
+        found: i64,
+        /// What this binary needs.
+        needed: i64,
+    },
+    /// The database's schema is newer than this binary knows.
+    #[error("the database's schema is at version {found}, this kl knows only up to {known}")]
+    SchemaTooNew {
+        /// What the database has.
+        found: i64,
+        /// What this binary knows.
+        known: i64,
+    },
+    /// Another process holds the database for longer than the busy time-out.
+    #[error("the database is busy: another process has held its lock for {0:?}")]
+    Busy(Duration),
+    /// The database cannot be reached or opened.
+    #[error("cannot open the database {target}")]
+    Open {
+        /// Its address, without credentials.
+        target: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// What stands in the database was not written by kl.
+    #[error("the database holds something that kl did not write: {0}")]
+    Corrupt(String),
+    /// Any other failure of the database.
+    #[error("the database failed to {operation}")]
+    Database {
+        /// The operation that failed, as `commit the run`.
+        operation: &'static str,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// The proof that a run holds its reservations. Only [`Store::reservation_acquire`] makes one, and a commit takes it,
+/// so that committing without a reservation does not compile. That the proof is still good is checked at the commit.
+#[derive(Debug)]
+pub struct Held {
+    run: RunId,
+    state: StateId,
+    lease: Duration,
+    expires_at: DateTime<Utc>,
+}
+
+impl Held {
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> StateId {
+        self.state
+    }
+
+    /// How long each renewal lasts.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// When the lease ends unless it is renewed, as it was granted.
+    #[must_use]
+    pub fn expires_at(&self) -> DateTime<Utc> {
+        self.expires_at
+    }
+}
+
+/// What became of a request for reservations.
+#[derive(Debug)]
+pub enum Acquired {
+    /// All of them were granted.
+    Granted {
+        /// The proof.
+        held: Held,
+        /// Every other live run on the state, and how it relates; the reason why this was allowed.
+        beside: Vec<Neighbour>,
+        /// The versions that those runs use.
+        tools_beside: Vec<(RunId, Tools)>,
+        /// Runs whose ended leases were taken.
+        reclaimed: Vec<RunId>,
+    },
+    /// None was granted.
+    Blocked {
+        /// Every reservation in the way.
+        blockers: Vec<Blocker>,
+        /// Runs whose ended leases were taken on the way.
+        reclaimed: Vec<RunId>,
+    },
+}
+
+/// A request for reservations.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The run, already recorded by [`Store::run_start`].
+    pub run: RunId,
+    /// What it wants; all or nothing.
+    pub claims: Vec<Claim>,
+    /// How long the lease is.
+    pub lease: Duration,
+    /// Whether to stand in the queue when blocked. A place in it lasts [`QUEUE_TTL`] after the last try.
+    pub queue: bool,
+}
+
+/// How long a place in the queue survives without another try: a waiter that died must not hold up the others.
+pub const QUEUE_TTL: Duration = Duration::from_secs(30);
+
+/// The memory of kl.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// The database's time.
+    async fn now(&self) -> Result<DateTime<Utc>, StoreError>;
+
+    /// Brings the schema up to date. Safe to run by several processes at once; does nothing when it is.
+    /// Returns the version before and after.
+    async fn migrate(&self) -> Result<(i64, i64), StoreError>;
+
+    /// Refuses a schema that is older or newer than this binary's.
+    async fn schema_check(&self) -> Result<(), StoreError>;
+
+    /// The state of this name, compared exactly.
+    async fn state_find(&self, name: &StateName) -> Result<Option<StateHead>, StoreError>;
+
+    /// The state of this name; a new one starts at serial 0, without rows and without lineage. Of two that create it
+    /// at once both get the same one.
+    async fn state_ensure(&self, name: &StateName) -> Result<StateHead, StoreError>;
+
+    /// All states, by name.
+    async fn state_list(&self) -> Result<Vec<StateHead>, StoreError>;
+
+    /// The rows of a state at a serial (none: the newest), read in one consistent view.
+    /// `NotFound` when the state or that serial does not exist. Serial 0 is the empty state.
+    async fn snapshot(&self, state: StateId, at: Option<Serial>) -> Result<Snapshot, StoreError>;
+
+    /// Every row that was opened or closed after a serial, once, with the newest version that did so.
+    async fn rows_changed_since(&self, state: StateId, serial: Serial) -> Result<Vec<RowChange>, StoreError>;
+
+    /// Versions of a state, newest first.
+    async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError>;
+
+    /// Stores a spec. Storing the same id twice is an error.
+    async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError>;
+
+    /// A stored spec.
+    async fn spec_find(&self, id: SpecId) -> Result<StoredSpec, StoreError>;
+
+    /// Records a run that begins, with status `started`.
+    async fn run_start(&self, run: &NewRun) -> Result<(), StoreError>;
+
+    /// A run by its id.
+    async fn run_find(&self, id: RunId) -> Result<Run, StoreError>;
+
+    /// Runs whose id begins or ends with this text (hyphens count), newest first, at most ten: ids that people type.
+    async fn run_search(&self, fragment: &str) -> Result<Vec<Run>, StoreError>;
+
+    /// Runs of a state, newest first; `live` keeps those that have not ended.
+    async fn run_list(&self, state: StateId, live: bool, limit: u32) -> Result<Vec<Run>, StoreError>;
+
+    /// Moves a live run to another live status (`reserved` → `applying`). `LeaseLost` when the run has ended.
+    async fn run_advance(&self, run: RunId, status: RunStatus) -> Result<(), StoreError>;
+
+    /// Replaces the versions that a run is recorded with, once they are known exactly.
+    async fn run_tools(&self, run: RunId, tools: &Tools) -> Result<(), StoreError>;
+
+    /// Appends events to a run's timeline, in their order. Events of one run have consecutive places.
+    async fn event_append(&self, run: RunId, events: &[RunEvent]) -> Result<(), StoreError>;
+
+    /// The timeline of a run in its order.
+    async fn event_list(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError>;
+
+    /// Asks for reservations: all in one transaction, or none (design §6). Ended leases that stand in the way are
+    /// reclaimed, and their runs marked `lost` (with the rows that their checkpoint changed kept as a quarantine).
+    /// On success the run is `reserved`; when blocked it is `waiting` if it queues, else unchanged.
+    /// `LeaseLost` when the run itself has ended meanwhile.
+    async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError>;
+
+    /// Extends the lease from now. `LeaseLost` when the run no longer holds every reservation that it took.
+    /// An ended lease that nobody has reclaimed is renewed.
+    async fn reservation_renew(&self, held: &Held) -> Result<DateTime<Utc>, StoreError>;
+
+    /// The reservations that stand: granted (also with an ended lease that nobody reclaimed), waiting, quarantined.
+    async fn reservation_list(&self, state: StateId) -> Result<Vec<Reservation>, StoreError>;
+
+    /// Keeps what Terraform has done so far. The newest checkpoint of a run counts.
+    async fn checkpoint_put(&self, run: RunId, checkpoint: &Checkpoint) -> Result<(), StoreError>;
+
+    /// The newest checkpoint of a run.
+    async fn checkpoint_find(&self, run: RunId) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// Commits a run's changes in one transaction: lock the state, check that the run still holds every reservation
+    /// (`LeaseLost`), check lineage (`Stale`), take the next serial, close and open lifecycles for the changed rows only, insert the
+    /// version, mark the run committed, release its reservations. Soft rows whose trunk row is no longer the expected
+    /// one, or that another live run has reserved, are left out and named in the result.
+    async fn run_commit(&self, held: &Held, commit: &Commit) -> Result<Committed, StoreError>;
+
+    /// Ends a run without a commit: releases its reservations except the quarantined rows, records why. Ending an
+    /// ended run again changes nothing.
+    async fn run_end(&self, run: RunId, end: &RunEnd) -> Result<(), StoreError>;
+
+    /// Ends a run from outside: `aborted`, reservations released, except that rows which its checkpoint changed stay
+    /// quarantined. Returns the status before. An ended run without a quarantine is left as it is; with one, the
+    /// quarantine stays too (that is for `kl recover`).
+    async fn run_abort(&self, run: RunId, by: &Actor) -> Result<RunStatus, StoreError>;
+
+    /// Frees the quarantine of a run that has ended (`kl recover --discard`). Returns how many reservations it had.
+    async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError>;
+}

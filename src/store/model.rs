@@ -1,0 +1,241 @@
+//! Values that go into the store and come out of it.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::address::Pattern;
+use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::run::Origin;
+use crate::domain::state::document::DocumentHead;
+use crate::domain::state::{Body, ContentHash, Row, RowKey};
+
+/// A state without its rows.
+#[derive(Debug, Clone)]
+pub struct StateHead {
+    /// Its id.
+    pub id: StateId,
+    /// Its name.
+    pub name: StateName,
+    /// Its lineage; none before the first version.
+    pub lineage: Option<Lineage>,
+    /// The serial of its newest version; 0 when there is none.
+    pub serial: Serial,
+    /// The key for digests of values (design §5); never leaves the process.
+    pub secret: SecretString,
+}
+
+/// A state at one serial.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The state; `serial` is that of the snapshot.
+    pub head: StateHead,
+    /// The document's other members at that serial.
+    pub document: DocumentHead,
+    /// Provider versions recorded with that version.
+    pub providers: BTreeMap<String, String>,
+    /// The rows, ordered by their key, each with the serial since when it has this content.
+    pub rows: Vec<(Row, Serial)>,
+}
+
+/// A row that changed after some serial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowChange {
+    /// Which row.
+    pub key: RowKey,
+    /// The newest version that opened or closed it.
+    pub serial: Serial,
+    /// The run behind that version.
+    pub run: Option<RunId>,
+    /// The spec behind that version.
+    pub spec: Option<SpecId>,
+    /// Who made it.
+    pub actor: Actor,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Whether the row is gone now.
+    pub gone: bool,
+}
+
+/// How a version came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// `kl apply`.
+    Apply,
+    /// `kl refresh`.
+    Refresh,
+    /// `kl state import`.
+    Import,
+    /// `kl recover`.
+    Recover,
+}
+
+/// How a version was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommitMode {
+    /// Only the rows that the run reserved.
+    RowDelta,
+    /// A whole document, compared with the trunk.
+    Snapshot,
+}
+
+/// One committed version of a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Its serial.
+    pub serial: Serial,
+    /// The serial that the run's plan was made from.
+    pub source_serial: Serial,
+    /// When, by the database's clock.
+    pub at: DateTime<Utc>,
+    /// Who.
+    pub actor: Actor,
+    /// From where.
+    pub origin: Origin,
+    /// The run.
+    pub run: Option<RunId>,
+    /// The spec.
+    pub spec: Option<SpecId>,
+    /// How it came to be.
+    pub source: Source,
+    /// How it was written.
+    pub mode: CommitMode,
+    /// The Terraform version of the document.
+    pub terraform_version: String,
+    /// Rows that got a new content, or are new.
+    pub rows_opened: i64,
+    /// Rows whose former content ended.
+    pub rows_closed: i64,
+    /// What changed: addresses, each with `created`, `changed` or `removed`.
+    pub rows: Vec<(RowKey, Touched)>,
+}
+
+/// What a version did to a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touched {
+    /// The row is new.
+    Created,
+    /// The row has another content.
+    Changed,
+    /// The row ended.
+    Removed,
+}
+
+/// Which versions to list.
+#[derive(Debug, Clone, Copy)]
+pub struct VersionQuery {
+    /// Only versions before this serial: paging.
+    pub before: Option<Serial>,
+    /// At most so many.
+    pub limit: u32,
+    /// Whether to fill [`Version::rows`].
+    pub with_rows: bool,
+}
+
+/// A spec to store.
+#[derive(Debug, Clone)]
+pub struct NewSpec {
+    /// Its id.
+    pub id: SpecId,
+    /// The state.
+    pub state: StateId,
+    /// The serial that it was planned at.
+    pub source_serial: Serial,
+    /// Who planned it.
+    pub actor: Actor,
+    /// From where.
+    pub origin: Origin,
+    /// The digest of the document.
+    pub digest: String,
+    /// The canonical text of `kl-plan.json`.
+    pub document: String,
+}
+
+/// A stored spec.
+#[derive(Debug, Clone)]
+pub struct StoredSpec {
+    /// As it was stored.
+    pub spec: NewSpec,
+    /// When, by the database's clock.
+    pub created_at: DateTime<Utc>,
+}
+
+/// What Terraform has done so far in a run that has not committed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The slice's state document as Terraform last wrote it. Holds secrets.
+    pub state: String,
+    /// Rows that differ from the slice that the run started with: what a quarantine has to cover.
+    pub changed: Vec<Pattern>,
+    /// Addresses that Terraform was working on.
+    pub in_flight: Vec<String>,
+}
+
+impl std::fmt::Debug for Checkpoint {
+    /// The state document holds secrets: only what is around it is shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoint")
+            .field("changed", &self.changed)
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A change of one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowWrite {
+    /// Which row.
+    pub key: RowKey,
+    /// Its new content; none ends it.
+    pub body: Option<Body>,
+}
+
+/// A change of a row outside the write set, made only where the trunk still has what the run saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SoftWrite {
+    /// The change.
+    pub write: RowWrite,
+    /// The content that the run saw; none when the row was absent.
+    pub expected: Option<ContentHash>,
+}
+
+/// What a run commits.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// How it came to be.
+    pub source: Source,
+    /// How it was written.
+    pub mode: CommitMode,
+    /// The serial that the plan was made from.
+    pub source_serial: Serial,
+    /// The state's lineage. The first commit of a state gives it; a later one must match.
+    pub lineage: Lineage,
+    /// The serial to take when it is higher than the next one: an import keeps its document's.
+    pub at_least: Option<Serial>,
+    /// The document's other members from now on; none keeps the trunk's.
+    pub document: Option<DocumentHead>,
+    /// The provider versions of this version.
+    pub providers: BTreeMap<String, String>,
+    /// Changes of reserved rows. One that changes nothing is skipped.
+    pub writes: Vec<RowWrite>,
+    /// Changes of other rows.
+    pub soft: Vec<SoftWrite>,
+}
+
+/// What a commit did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The new version.
+    pub serial: Serial,
+    /// Rows that got a new content, or are new.
+    pub rows_opened: usize,
+    /// Rows whose former content ended.
+    pub rows_closed: usize,
+    /// Soft rows that were left as the trunk has them.
+    pub left: Vec<RowKey>,
+}

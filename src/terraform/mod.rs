@@ -1,0 +1,1 @@
+//! The real Terraform or OpenTofu binary: finding it, calling it, reading what it says.

@@ -1,0 +1,1 @@
+//! Isolated working directories in which a configuration behaves as in its checkout.
