@@ -2,8 +2,10 @@
 
 pub mod address;
 pub mod coordination;
+pub mod digest;
 pub mod graph;
 pub mod id;
 pub mod json;
+pub mod plan;
 pub mod run;
 pub mod state;

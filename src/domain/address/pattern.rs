@@ -73,6 +73,28 @@ impl Pattern {
         }
     }
 
+    /// Whether every row of the other pattern is covered by this one.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let key_covers = |ours: &Option<Key>, theirs: &Option<Key>| ours.is_none() || ours == theirs;
+        let steps_cover = |ours: &[ModuleStep], theirs: &[ModuleStep]| {
+            ours.len() <= theirs.len()
+                && ours.iter().zip(theirs).all(|(a, b)| a.name == b.name && key_covers(&a.key, &b.key))
+        };
+        match (self, other) {
+            (Self::Everything, _) => true,
+            (Self::Output(ours), Self::Output(theirs)) => ours == theirs,
+            (Self::Module(ours), Self::Module(theirs)) => steps_cover(&ours.0.0, &theirs.0.0),
+            (Self::Module(ours), Self::Resource(theirs)) => steps_cover(&ours.0.0, &theirs.module.0),
+            (Self::Resource(ours), Self::Resource(theirs)) => {
+                ours.config() == theirs.config()
+                    && steps_cover(&ours.module.0, &theirs.module.0)
+                    && key_covers(&ours.key, &theirs.key)
+            }
+            _ => false,
+        }
+    }
+
     /// The resource without instance keys that this pattern is about, when it is about one; patterns with
     /// different ones never meet, so this is what an index of patterns goes by.
     #[must_use]

@@ -1,3 +1,6 @@
 //! What keeps runs apart: reservations, stale checks, lanes and slices.
 
+pub mod lane;
 pub mod reservation;
+pub mod slice;
+pub mod staleness;

@@ -1,3 +1,6 @@
 //! What depends on what: the configuration's blocks and references, and the closure over them.
 
+pub mod closure;
 pub mod configuration;
+pub mod plan_edges;
+pub mod tree;

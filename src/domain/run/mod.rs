@@ -122,7 +122,7 @@ impl RunKind {
 }
 
 /// Where in the world a run came from. Empty outside CI.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Origin {
     /// `github` or `gitlab`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +142,7 @@ pub struct Origin {
 }
 
 /// The versions that a plan or an apply ran with.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tools {
     /// `terraform` or `tofu`.
     pub program: String,

@@ -1,1 +1,162 @@
-//! What changed between two sets of rows, and which of it a run may commit.
+//! What changed between the slice before and after an apply, and which of it the run may commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Body, Row, RowKey};
+use crate::domain::address::{Mode, Pattern};
+use crate::domain::json::{Json, JsonError};
+
+/// Members of an instance that Terraform may change although the plan says no-op (long facts 4.2).
+const SOFT_MEMBERS: [&str; 5] = ["dependencies", "create_before_destroy", "private", "schema_version", "identity"];
+
+/// How far two bodies are apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Distance {
+    /// The same content, perhaps written differently.
+    Same,
+    /// Only metadata that follows the configuration or the provider's version.
+    Soft,
+    /// The object itself.
+    Hard,
+}
+
+/// A changed row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Which row.
+    pub key: RowKey,
+    /// What the slice had.
+    pub before: Option<Body>,
+    /// What there is now.
+    pub after: Option<Body>,
+}
+
+/// The changes of an apply, sorted by what may be done with them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Delta {
+    /// Rows of the write set: committed.
+    pub writes: Vec<Change>,
+    /// Metadata, data rows and check results: taken over where the trunk still has what the slice had.
+    pub soft: Vec<Change>,
+    /// Rows that differ in reality without being in the write set: recorded, not committed.
+    pub drift: Vec<Change>,
+    /// Anything else: a bug, or a provider that does what it did not plan. Nothing is committed.
+    pub violations: Vec<Change>,
+}
+
+/// Compares two bodies of one row.
+///
+/// # Errors
+/// When a body is not JSON.
+pub fn distance(before: &Body, after: &Body) -> Result<Distance, JsonError> {
+    if before.hash() == after.hash() {
+        return Ok(Distance::Same);
+    }
+    let (before, after) = (comparable(before)?, comparable(after)?);
+    if before.normal() == after.normal() {
+        return Ok(Distance::Same);
+    }
+    let soft = without_soft(&before).normal() == without_soft(&after).normal();
+    Ok(if soft { Distance::Soft } else { Distance::Hard })
+}
+
+/// A body in a form in which order that Terraform does not keep makes no difference.
+fn comparable(body: &Body) -> Result<Json, JsonError> {
+    let mut value = Json::parse(body.text())?;
+    for_instances(&mut value, &mut |instance| {
+        for (name, member) in instance {
+            if let ("sensitive_attributes" | "dependencies", Json::Array(items)) = (name.as_str(), member) {
+                items.sort_by_key(Json::normal);
+            }
+        }
+    });
+    // Checks list their objects in no stable order.
+    if let Json::Object(members) = &mut value {
+        for (name, member) in members {
+            if let ("objects", Json::Array(items)) = (name.as_str(), member) {
+                items.sort_by_key(Json::normal);
+            }
+        }
+    }
+    Ok(value)
+}
+
+/// The content without soft members: an instance's metadata, and the provider's address in the block's head.
+fn without_soft(value: &Json) -> Json {
+    let mut value = value.clone();
+    if let Json::Object(members) = &mut value {
+        members.retain(|(name, _)| name != "provider");
+    }
+    for_instances(&mut value, &mut |instance| {
+        instance.retain(|(name, member)| {
+            let empty_sensitive = name == "sensitive_attributes" && *member == Json::Array(Vec::new());
+            !SOFT_MEMBERS.contains(&name.as_str()) && !empty_sensitive
+        });
+    });
+    value
+}
+
+type Members = Vec<(String, Json)>;
+
+fn for_instances(value: &mut Json, change: &mut dyn FnMut(&mut Members)) {
+    let Json::Object(members) = value else {
+        return;
+    };
+    for (name, member) in members {
+        if let ("instances", Json::Array(instances)) = (name.as_str(), member) {
+            for instance in instances {
+                if let Json::Object(members) = instance {
+                    change(members);
+                }
+            }
+        }
+    }
+}
+
+/// Compares the slice with what Terraform made of it.
+///
+/// `drifted` are the instances that the plan found different in reality.
+///
+/// # Errors
+/// When a body is not JSON.
+pub fn delta(
+    before: &[Row],
+    after: &[Row],
+    write_set: &[Pattern],
+    drifted: &BTreeSet<String>,
+) -> Result<Delta, JsonError> {
+    let old: BTreeMap<&RowKey, &Body> = before.iter().map(|row| (&row.key, &row.body)).collect();
+    let new: BTreeMap<&RowKey, &Body> = after.iter().map(|row| (&row.key, &row.body)).collect();
+    let exact: BTreeSet<&Pattern> = write_set.iter().collect();
+    let mut delta = Delta::default();
+    for key in old.keys().chain(new.keys()).copied().collect::<BTreeSet<_>>() {
+        let (before, after) = (old.get(key).copied(), new.get(key).copied());
+        let apart = match (before, after) {
+            (Some(before), Some(after)) => distance(before, after)?,
+            _ => Distance::Hard,
+        };
+        let change = Change { key: key.clone(), before: before.cloned(), after: after.cloned() };
+        let written = key.pattern().is_some_and(|pattern| exact.contains(&pattern));
+        let data = key.address().is_some_and(|address| address.mode == Mode::Data);
+        let check = matches!(key, RowKey::Check { .. } | RowKey::Husk(_));
+        match apart {
+            Distance::Same => {}
+            _ if written => delta.writes.push(change),
+            // A check that Terraform could not evaluate says nothing new, and one outside the slice is not gone.
+            _ if check => {
+                if after.is_some_and(|body| !is_unknown_check(body)) {
+                    delta.soft.push(change);
+                }
+            }
+            _ if data => delta.soft.push(change),
+            Distance::Soft => delta.soft.push(change),
+            Distance::Hard if drifted.contains(&key.address_text()) => delta.drift.push(change),
+            Distance::Hard => delta.violations.push(change),
+        }
+    }
+    Ok(delta)
+}
+
+fn is_unknown_check(body: &Body) -> bool {
+    Json::parse(body.text()).is_ok_and(|check| check.get("status").and_then(Json::as_str) == Some("unknown"))
+}

@@ -1,0 +1,35 @@
+//! The part of the trunk that Terraform gets to see in one apply.
+
+use std::collections::BTreeSet;
+
+use super::lane::Lane;
+use crate::domain::address::{Address, ConfigAddress};
+use crate::domain::graph::tree::Tree;
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::state::{Row, RowKey};
+
+/// Cuts the slice out of the trunk's rows.
+///
+/// Narrow: every instance of every resource in the write set and in what it depends on; a missing sibling would
+/// silently give another value (facts D1). Footprint: every row that the configuration describes, so that nothing
+/// declared looks new, and the write set. Rows that are neither (another request's merged but not yet applied
+/// removal or move) stay out of sight. Outputs are always there: a missing one would look new.
+pub fn cut<'a>(lane: Lane, spec: &PlanSpec, tree: &Tree, rows: impl Iterator<Item = &'a Row>) -> Vec<Row> {
+    let mut written: BTreeSet<ConfigAddress> = BTreeSet::new();
+    for entry in &spec.write {
+        written.insert(entry.address.config());
+        written.extend(entry.moved_from.as_ref().map(Address::config));
+    }
+    let closure: BTreeSet<&ConfigAddress> = spec.lane.closure.iter().chain(&spec.lane.output_targets).collect();
+    let shown = |resource: &ConfigAddress| match lane {
+        Lane::Narrow => written.contains(resource) || closure.contains(resource),
+        Lane::Footprint => written.contains(resource) || tree.declares(resource),
+    };
+    rows.filter(|row| match &row.key {
+        RowKey::Object { address, .. } => shown(&address.config()),
+        RowKey::Output(_) => true,
+        RowKey::Check { .. } | RowKey::Husk(_) => false,
+    })
+    .cloned()
+    .collect()
+}

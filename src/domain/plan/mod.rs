@@ -1,0 +1,8 @@
+//! From Terraform's plan to a spec: reading plan JSON, the write set, digests, and comparing two plans.
+
+pub mod action;
+pub mod compare;
+pub mod fingerprint;
+pub mod footprint;
+pub mod plan_json;
+pub mod spec;
