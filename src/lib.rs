@@ -8,9 +8,11 @@
 //! - [`workspace`]: isolated working directories.
 
 pub mod clock;
+pub mod config;
 pub mod domain;
 pub mod error;
 pub mod exit;
+pub mod report;
 pub mod store;
 pub mod terraform;
 pub mod workspace;

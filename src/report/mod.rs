@@ -1,0 +1,9 @@
+//! What people and programs get to read.
+
+pub mod conflict;
+pub mod event;
+pub mod json;
+pub mod plan;
+pub mod style;
+pub mod table;
+pub mod terminal;

@@ -1,0 +1,188 @@
+//! The summary of a plan spec on a terminal.
+
+use std::collections::BTreeMap;
+
+use super::style::{bold, count, dim, good, loud, plain, warn};
+use crate::domain::plan::action::Action;
+use crate::domain::plan::spec::{EdgeSource, PlanMode, PlanSpec, WriteEntry};
+
+/// So many reads are written out; the rest is counted.
+const MAX_READS: usize = 20;
+
+/// Counts of a plan, by what happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Objects that are created; a replacement counts here and in `destroy`, as Terraform counts it.
+    pub create: usize,
+    /// Objects that change in place.
+    pub update: usize,
+    /// Objects that are destroyed.
+    pub destroy: usize,
+    /// Objects that move to another address.
+    pub moved: usize,
+    /// Objects that are imported.
+    pub import: usize,
+    /// Objects that are no longer managed.
+    pub forget: usize,
+    /// Root outputs that change.
+    pub outputs: usize,
+}
+
+impl Counts {
+    /// Counts a spec.
+    #[must_use]
+    pub fn of(spec: &PlanSpec) -> Self {
+        let mut counts = Self { outputs: spec.outputs.len(), ..Self::default() };
+        for entry in &spec.write {
+            for word in entry.actions.vector() {
+                match *word {
+                    "create" => counts.create += 1,
+                    "update" => counts.update += 1,
+                    "delete" => counts.destroy += 1,
+                    "forget" => counts.forget += 1,
+                    _ => {}
+                }
+            }
+            counts.moved += usize::from(entry.moved_from.is_some());
+            counts.import += usize::from(entry.import_id.is_some());
+        }
+        counts
+    }
+
+    /// `2 to create, 1 to change`, or `no changes`.
+    #[must_use]
+    pub fn sentence(self) -> String {
+        let parts: Vec<String> = [
+            (self.import, "to import"),
+            (self.create, "to create"),
+            (self.update, "to change"),
+            (self.destroy, "to destroy"),
+            (self.moved, "moved"),
+            (self.forget, "no longer managed"),
+        ]
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{number} {word}"))
+        .chain((self.outputs > 0).then(|| count(self.outputs, "output")))
+        .collect();
+        if parts.is_empty() { "no changes".to_owned() } else { parts.join(", ") }
+    }
+}
+
+fn coloured(entry: &WriteEntry) -> String {
+    let sign = entry.actions.sign();
+    match entry.actions {
+        Action::Create => good(sign),
+        Action::Update => warn(sign),
+        Action::NoOp | Action::Read => sign.to_owned(),
+        _ => loud(sign),
+    }
+}
+
+/// The summary.
+#[must_use]
+pub fn summary(spec: &PlanSpec) -> String {
+    let mut out = String::new();
+    out.push_str(&format!(
+        "{} {} at serial {}\n",
+        bold("State"),
+        bold(plain(spec.state.name.as_str())),
+        spec.state.serial
+    ));
+    if spec.scope.mode == PlanMode::Destroy {
+        out.push_str(&format!("{}\n", loud("Destroy plan: everything in its scope goes away.")));
+    }
+    if !spec.scope.targets.is_empty() {
+        let targets = spec.scope.targets.iter().map(|target| plain(target)).collect::<Vec<_>>().join(", ");
+        out.push_str(&format!("{} {targets}\n", warn("Limited to targets:")));
+    }
+    if !spec.has_changes() {
+        out.push_str(&format!("\n{}\n", good("No changes: the state matches the configuration.")));
+        return out;
+    }
+    out.push_str(&format!("\n{}\n", bold("Writes")));
+    for entry in &spec.write {
+        out.push_str(&write_line(entry));
+    }
+    for output in &spec.outputs {
+        out.push_str(&format!("  {} output.{}\n", output.actions.sign(), plain(&output.name)));
+    }
+    if !spec.read.is_empty() || !spec.data.is_empty() {
+        out.push_str(&format!("\n{}\n", bold("Reads")));
+        let reads = spec.read.iter().map(|entry| (&entry.pattern, Some(&entry.via), ""));
+        let data = spec.data.iter().map(|entry| {
+            (&entry.pattern, entry.via.as_ref(), if entry.deferred { " (read while applying)" } else { "" })
+        });
+        for (pattern, via, note) in reads.chain(data).take(MAX_READS) {
+            let via = via.map(|via| {
+                let source = match via.source {
+                    EdgeSource::Configuration => "",
+                    EdgeSource::Plan => ", seen in the plan",
+                    EdgeSource::Graph => ", seen in terraform graph",
+                    EdgeSource::State => ", recorded in the state",
+                    EdgeSource::Connected => ", connected",
+                };
+                let through = if via.through.is_empty() {
+                    String::new()
+                } else {
+                    format!(" through {}", via.through.join(" → "))
+                };
+                dim(plain(&format!("  ← {}{through}{source}", via.from)))
+            });
+            out.push_str(&format!("  {}{note}{}\n", plain(&pattern.to_string()), via.unwrap_or_default()));
+        }
+        let all = spec.read.len() + spec.data.len();
+        if all > MAX_READS {
+            out.push_str(&dim(format!("  … and {} more (kl-plan.json has them all)\n", all - MAX_READS)));
+        }
+    }
+    out.push_str(&format!("\n{} {}.\n", bold("Plan:"), Counts::of(spec).sentence()));
+    if let Some(reason) = spec.lane.footprint_because.first() {
+        out.push_str(&dim(format!(
+            "The apply will plan on everything that the configuration describes: {}.\n",
+            plain(reason)
+        )));
+    }
+    out
+}
+
+fn write_line(entry: &WriteEntry) -> String {
+    let mut line = format!("  {} {}", coloured(entry), plain(&entry.address.to_string()));
+    if let Some(deposed) = &entry.deposed {
+        line.push_str(&format!(" (deposed {})", plain(deposed)));
+    }
+    if let Some(from) = &entry.moved_from {
+        line.push_str(&format!(" (moved from {})", plain(&from.to_string())));
+    }
+    if let Some(id) = &entry.import_id {
+        let id = if id.is_empty() { "an id known later".to_owned() } else { plain(id) };
+        line.push_str(&format!(" (imported: {id})"));
+    }
+    match entry.actions {
+        Action::Forget => line.push_str(&loud(" no longer managed; the object stays")),
+        Action::Update | Action::DeleteCreate | Action::CreateDelete if !entry.print.changed.is_empty() => {
+            line.push_str(&dim(format!("  {}", plain(&entry.print.changed.join(", ")))));
+        }
+        _ => {}
+    }
+    if let Some(reason) = &entry.reason {
+        line.push_str(&dim(format!("  ({})", reason_words(reason))));
+    }
+    line.push('\n');
+    line
+}
+
+/// Terraform's reason in words; one that kl does not know is shown as it is.
+fn reason_words(reason: &str) -> String {
+    let known: BTreeMap<&str, &str> = BTreeMap::from([
+        ("replace_because_tainted", "tainted"),
+        ("replace_because_cannot_update", "cannot be updated in place"),
+        ("replace_by_request", "replacement requested"),
+        ("replace_by_triggers", "triggered by another resource"),
+        ("delete_because_no_resource_config", "no longer in the configuration"),
+        ("delete_because_no_module", "its module is no longer in the configuration"),
+        ("delete_because_count_index", "beyond the count"),
+        ("delete_because_each_key", "its key is gone from for_each"),
+    ]);
+    known.get(reason).map_or_else(|| plain(reason), |words| (*words).to_owned())
+}
