@@ -2,6 +2,7 @@
 
 pub mod delta;
 pub mod document;
+mod layout;
 pub mod projection;
 pub mod row;
 

@@ -27,7 +27,7 @@ pub enum RowKey {
     Output(String),
     /// The results of one check, by the kind and configuration address that the state gives it.
     Check {
-        /// `resource`, `output_value`, `check` or `input_variable`.
+        /// `resource`, `output`, `check` or `var`.
         object_kind: String,
         /// As `module.web.terraform_data.x` or `output.url`.
         config_address: String,
