@@ -1,0 +1,155 @@
+//! What can go wrong with the Terraform binary, one variant per operation, each readable by itself.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+
+use super::diagnostic::{Diagnostic, Severity};
+
+/// A command of Terraform that did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    /// How the process ended: `exit code 1`, `signal 9`.
+    pub ended: String,
+    /// What Terraform said, errors and warnings in their order.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The end of what it wrote beside its diagnostics; shown when no diagnostic says why.
+    pub rest: String,
+}
+
+/// How much of the raw output an error shows, in lines, when Terraform gave no diagnostic.
+const SHOWN_LINES: usize = 20;
+
+impl Failure {
+    /// The errors, without the warnings.
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.ended)?;
+        let mut explained = false;
+        for error in self.errors() {
+            write!(f, "\n{error}")?;
+            explained = true;
+        }
+        if !explained {
+            let lines: Vec<&str> = self.rest.trim().lines().collect();
+            for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
+                write!(f, "\n{line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why Terraform could not be found or did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum TerraformError {
+    /// No such program.
+    #[error(
+        "{looked_for}: install Terraform ({} or newer) or OpenTofu ({} or newer), or name the program with \
+         `terraform:` in kl.yaml or with --terraform",
+        super::version::MINIMUM_TERRAFORM,
+        super::version::MINIMUM_TOFU
+    )]
+    NotFound {
+        /// What was looked for and not found, as a sentence.
+        looked_for: String,
+    },
+    /// The file is there, but cannot be run.
+    #[error("{program} is not an executable file: make it executable (chmod +x) or name another one with --terraform")]
+    NotExecutable {
+        /// The file.
+        program: Utf8PathBuf,
+    },
+    /// It runs, but does not answer `version -json` as Terraform does.
+    #[error("{program} does not answer `version` as Terraform or OpenTofu would; it said: {said}")]
+    NotTerraform {
+        /// The file.
+        program: Utf8PathBuf,
+        /// The first line of its answer.
+        said: String,
+    },
+    /// A version that lacks something that kl needs.
+    #[error("{program} is version {version}; kl needs {minimum} or newer: {reason}")]
+    TooOld {
+        /// The file.
+        program: Utf8PathBuf,
+        /// What it is.
+        version: String,
+        /// The oldest that will do, with the product's name.
+        minimum: String,
+        /// What the older ones lack.
+        reason: &'static str,
+    },
+    /// A command that takes no time took too much.
+    #[error("{command} gave no answer within {} seconds", after.as_secs())]
+    TimedOut {
+        /// The command.
+        command: String,
+        /// How long kl waited.
+        after: Duration,
+    },
+    /// The process could not be started.
+    #[error("cannot start {program}")]
+    Spawn {
+        /// The file.
+        program: Utf8PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The process was started, but waiting for it failed.
+    #[error("cannot wait for {command}")]
+    Wait {
+        /// The command.
+        command: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The provider cache cannot be used.
+    #[error("cannot use the provider cache {dir}: make it writable, or set TF_PLUGIN_CACHE_DIR to a directory that is")]
+    Cache {
+        /// The cache directory.
+        dir: Utf8PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// `.terraform.lock.hcl` cannot be read.
+    #[error("cannot read the dependency lock file {path}: {reason}")]
+    LockFile {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// `terraform init` failed.
+    #[error("terraform init failed: {0}")]
+    Init(Failure),
+    /// `terraform plan` failed.
+    #[error("terraform plan failed: {0}")]
+    Plan(Failure),
+    /// `terraform show` failed.
+    #[error("terraform show failed: {0}")]
+    Show(Failure),
+    /// `terraform graph` failed.
+    #[error("terraform graph failed: {0}")]
+    Graph(Failure),
+    /// `terraform apply` failed; what it did before is in the state file.
+    #[error("terraform apply failed: {0}")]
+    Apply(Failure),
+    /// Whoever started it asked it to stop.
+    #[error("{command} was stopped after {} seconds{}", after.as_secs(), if *cut { ", before it had ended by itself" } else { "" })]
+    Cancelled {
+        /// The command.
+        command: String,
+        /// How long it had run.
+        after: Duration,
+        /// Whether it was cut off: what it was working on may exist without being in the state file.
+        cut: bool,
+    },
+}
