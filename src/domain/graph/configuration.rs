@@ -1,8 +1,35 @@
 //! Configuration text to declared blocks: what each block is, where it stands, and what it refers to.
 
+mod block;
+mod declare;
+mod files;
+mod hcl;
+mod json;
+mod merge;
+mod references;
+#[cfg(test)]
+mod tests;
+mod value;
+
 use std::collections::BTreeMap;
 
 use crate::domain::address::{Key, Mode};
+
+pub use files::{is_configuration, is_opentofu};
+
+/// Why the text of a module is not a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {message}")]
+pub struct ConfigurationError {
+    /// The file's name as it was given.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub message: String,
+}
 
 /// One step after the root name of a reference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +43,9 @@ pub enum Step {
 }
 
 /// A reference as an expression spells it: `module.net["a"].vpc` is root `module` and three steps.
+///
+/// `resource.aws_vpc.a` is given as `aws_vpc.a`, which means the same. A call of a provider's function,
+/// `provider::aws::west::f()`, is given as root `provider` and the steps `.aws.west`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Traversal {
     /// The first name.
@@ -118,6 +148,8 @@ pub struct VariableBlock {
     pub ephemeral: bool,
     /// Whether it has a default.
     pub has_default: bool,
+    /// What its validations refer to besides the variable itself: whoever uses the variable waits for them.
+    pub references: Vec<Traversal>,
 }
 
 /// Everything that the files of one module declare.
@@ -145,4 +177,42 @@ pub struct ModuleConfig {
     pub removals: Vec<Traversal>,
     /// Whether a `backend` or `cloud` block stands in it.
     pub has_backend: bool,
+}
+
+impl Step {
+    /// Whether this step can lead to the instance with this key.
+    ///
+    /// Terraform converts between the two kinds of key: `x["0"]` finds `x[0]`, and `x[0]` finds `x["0"]`.
+    #[must_use]
+    pub fn may_select(&self, key: &Key) -> bool {
+        match (self, key) {
+            (Self::Index(Key::Int(ours)), Key::Int(theirs)) => ours == theirs,
+            (Self::Index(Key::Str(ours)), Key::Str(theirs)) => ours == theirs,
+            (Self::Index(Key::Int(number)), Key::Str(text)) | (Self::Index(Key::Str(text)), Key::Int(number)) => {
+                *text == number.to_string()
+            }
+            (Self::Attr(_) | Self::Any, _) => true,
+        }
+    }
+}
+
+/// Reads the files of one module directory, given as name and text; names that Terraform would not read are
+/// passed over.
+///
+/// Override files are laid over the rest: what they refer to is added, what they set wins. `x.tofu` replaces
+/// `x.tf`; whoever runs Terraform leaves out the names that [`is_opentofu`] tells, for Terraform does not see them.
+///
+/// # Errors
+/// Names the file and the place where the syntax ends.
+pub fn read(files: &[(String, String)]) -> Result<ModuleConfig, ConfigurationError> {
+    let mut plain = Vec::new();
+    let mut overrides = Vec::new();
+    for file in files::select(files) {
+        let blocks = match file.syntax {
+            files::Syntax::Native => hcl::read(file.name, file.text)?,
+            files::Syntax::Json => json::read(file.name, file.text)?,
+        };
+        if file.is_override { &mut overrides } else { &mut plain }.extend(blocks);
+    }
+    declare::module(merge::overlay(plain, overrides)).map_err(|trouble| trouble.located(files))
 }

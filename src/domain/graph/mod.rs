@@ -2,5 +2,6 @@
 
 pub mod closure;
 pub mod configuration;
+pub mod manifest;
 pub mod plan_edges;
 pub mod tree;

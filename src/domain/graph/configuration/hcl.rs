@@ -1,0 +1,63 @@
+//! Native syntax to blocks.
+
+use std::borrow::Cow;
+
+use hcl_edit::Span;
+use hcl_edit::structure::{BlockLabel, Structure};
+
+use super::block::{Block, Body};
+use super::value::Value;
+use super::{ConfigurationError, Place};
+
+/// Reads the blocks of one file.
+pub(super) fn read(file: &str, text: &str) -> Result<Vec<Block>, ConfigurationError> {
+    // A carriage return means nothing in any place that is looked at here, and lines and columns stay the same.
+    let text = if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
+    let body = hcl_edit::parser::parse_body(&text).map_err(|error| ConfigurationError {
+        file: file.to_owned(),
+        line: error.location().line(),
+        column: error.location().column(),
+        message: error.message().to_owned(),
+    })?;
+    let source = Source { file, line_ends: text.match_indices('\n').map(|(at, _)| at).collect() };
+    Ok(source.body(body).blocks)
+}
+
+/// The file that blocks are taken from.
+struct Source<'a> {
+    file: &'a str,
+    line_ends: Vec<usize>,
+}
+
+impl Source<'_> {
+    fn body(&self, body: hcl_edit::structure::Body) -> Body {
+        let mut out = Body::default();
+        for structure in body {
+            match structure {
+                Structure::Attribute(attribute) => {
+                    out.attributes.push((attribute.key.as_str().to_owned(), Value::Native(attribute.value)));
+                }
+                Structure::Block(block) => out.blocks.push(self.block(block)),
+            }
+        }
+        out
+    }
+
+    fn block(&self, block: hcl_edit::structure::Block) -> Block {
+        let offset = block.ident.span().map_or(0, |span| span.start);
+        let line = self.line_ends.partition_point(|end| *end < offset) + 1;
+        Block {
+            kind: block.ident.as_str().to_owned(),
+            labels: block.labels.iter().map(label).collect(),
+            place: Place { file: self.file.to_owned(), line },
+            body: self.body(block.body),
+        }
+    }
+}
+
+fn label(label: &BlockLabel) -> String {
+    match label {
+        BlockLabel::Ident(name) => name.as_str().to_owned(),
+        BlockLabel::String(name) => name.value().clone(),
+    }
+}
