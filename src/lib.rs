@@ -12,6 +12,7 @@ pub mod config;
 pub mod domain;
 pub mod error;
 pub mod exit;
+pub mod pipeline;
 pub mod report;
 pub mod store;
 pub mod terraform;
