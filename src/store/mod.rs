@@ -4,6 +4,7 @@
 //! database's.
 
 pub mod model;
+pub mod open;
 
 use std::time::Duration;
 
