@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail their test")]
 
 use std::fs;
+use std::io::Write as _;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -185,12 +188,59 @@ async fn a_terraform_that_does_not_listen_is_killed_after_the_grace() {
     assert_dies(&text_of(&pid).await).await;
 }
 
+/// A state over HTTP that interrupts as soon as it is asked for, and answers later; sets the flag when it does.
+fn slow_state(stop: &Stop) -> (String, Arc<AtomicBool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let answered = Arc::new(AtomicBool::new(false));
+    let (interrupt, flag) = (stop.interrupt.clone(), Arc::clone(&answered));
+    std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        interrupt.cancel();
+        std::thread::sleep(Duration::from_millis(1500));
+        flag.store(true, Ordering::SeqCst);
+        let state = r#"{"version":4,"serial":1,"lineage":"l","outputs":{},"resources":[]}"#;
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{state}", state.len());
+        // Nobody may be there any more.
+        drop(connection.write_all(answer.as_bytes()));
+    });
+    (address, answered)
+}
+
+#[tokio::test]
+async fn an_interrupted_terraform_may_finish_what_is_in_flight() {
+    let lab = Lab::new(&[]);
+    let stop = stop(Duration::from_secs(30));
+    let (address, answered) = slow_state(&stop);
+    lab.write(
+        "repo/main.tf",
+        &format!(
+            r#"
+resource "terraform_data" "first" {{}}
+data "terraform_remote_state" "slow" {{
+  depends_on = [terraform_data.first]
+  backend    = "http"
+  config     = {{ address = "{address}" }}
+}}
+"#
+        ),
+    );
+    let terraform = lab.terraform().await;
+    let workspace = lab.workspace("", "default");
+    init(&terraform, &workspace).await;
+    plan(&terraform, &workspace).await;
+    // A second interrupt would make Terraform give up at once.
+    let ended = apply(&terraform, &workspace, &stop, |_| {}).await;
+    assert!(answered.load(Ordering::SeqCst), "Terraform did not wait: {ended:?}");
+    assert!(workspace.read_state().unwrap().unwrap().contains("\"first\""));
+}
+
 #[tokio::test]
 async fn a_script_in_front_of_terraform_does_not_make_the_interrupt_rough() {
     let lab = Lab::new(&[]);
     quick_and_slow(&lab, "exec sleep 60");
     let real = real_terraform();
-    let wrapper = lab.script("bin/terraform", &format!("{real} \"$@\"\nexit $?"));
+    let wrapper = lab.script("bin/terraform", &format!("trap 'exit 130' INT\n{real} \"$@\" &\nwait $!"));
     let terraform = lab.locate(Some(wrapper.as_str()), environment()).await.unwrap();
     let stop = stop(Duration::from_secs(30));
     let interrupt = stop.interrupt.clone();
