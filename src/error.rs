@@ -37,6 +37,14 @@ impl KlError {
         self
     }
 
+    /// Adds the cause of an error whose own sentence is the message.
+    fn caused(self, error: &dyn Error) -> Self {
+        match error.source() {
+            Some(source) => self.because(chain(source)),
+            None => self,
+        }
+    }
+
     /// Adds a sentence on what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -72,5 +80,94 @@ impl KlError {
             next = cause.source();
         }
         text
+    }
+}
+
+impl From<crate::store::StoreError> for KlError {
+    fn from(error: crate::store::StoreError) -> Self {
+        use crate::store::StoreError as E;
+        let kl = |exit| Self::new(exit, error.to_string());
+        let kl = match &error {
+            E::NotFound { .. } => kl(Exit::Usage),
+            E::SchemaTooOld { .. } => {
+                kl(Exit::Usage).hint("run `kl db migrate` once, with a role that may change the schema")
+            }
+            E::SchemaTooNew { .. } => {
+                kl(Exit::Usage).hint("use a newer kl; an older one could damage what a newer one wrote")
+            }
+            E::Open { .. } => {
+                kl(Exit::Usage).hint("check --database or KL_DATABASE_URL, and that the database can be reached")
+            }
+            E::LeaseLost { .. } => {
+                kl(Exit::Failed).hint("nothing was committed; `kl status` shows who holds the rows now")
+            }
+            E::Busy(_) => kl(Exit::Failed).hint("try again; many processes at once are what PostgreSQL is for"),
+            _ => kl(Exit::Failed),
+        };
+        kl.caused(&error)
+    }
+}
+
+/// An error and its causes in one text, for a cause that cannot be moved out.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let _ = write!(text, "\n  because {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+impl From<crate::terraform::TerraformError> for KlError {
+    fn from(error: crate::terraform::TerraformError) -> Self {
+        use crate::terraform::TerraformError as E;
+        let exit = match &error {
+            E::NotFound { .. } | E::NotExecutable { .. } | E::NotTerraform { .. } | E::TooOld { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        let kl = Self::new(exit, error.to_string());
+        kl.caused(&error)
+    }
+}
+
+impl From<crate::workspace::WorkspaceError> for KlError {
+    fn from(error: crate::workspace::WorkspaceError) -> Self {
+        let kl = Self::usage(error.to_string());
+        kl.caused(&error)
+    }
+}
+
+impl From<crate::domain::plan::plan_json::PlanError> for KlError {
+    fn from(error: crate::domain::plan::plan_json::PlanError) -> Self {
+        use crate::domain::plan::plan_json::PlanError as E;
+        let exit = match &error {
+            E::Format(_) | E::Action { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        let hint = match &error {
+            E::Format(_) | E::Action { .. } => Some("a newer kl may know it; refusing is safer than guessing"),
+            E::Incomplete(_) => Some("apply what the deferred changes wait for first"),
+            _ => None,
+        };
+        let kl = Self::new(exit, error.to_string());
+        let kl = kl.caused(&error);
+        match hint {
+            Some(hint) => kl.hint(hint),
+            None => kl,
+        }
+    }
+}
+
+impl From<crate::domain::state::document::DocumentError> for KlError {
+    fn from(error: crate::domain::state::document::DocumentError) -> Self {
+        let kl = Self::usage(error.to_string());
+        kl.caused(&error)
+    }
+}
+
+impl From<crate::domain::json::JsonError> for KlError {
+    fn from(error: crate::domain::json::JsonError) -> Self {
+        Self::failed("a stored or planned value cannot be read").because(error)
     }
 }

@@ -7,12 +7,16 @@
 //! - [`terraform`]: the real binary, as a process.
 //! - [`workspace`]: isolated working directories.
 
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod error;
 pub mod exit;
+pub mod pipeline;
 pub mod report;
+pub mod signals;
 pub mod store;
+pub mod telemetry;
 pub mod terraform;
 pub mod workspace;

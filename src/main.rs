@@ -1,3 +1,35 @@
-//! Start-up of `kl`.
+//! Start-up of `kl`: arguments, logging, signals; then [`kl_runner::cli::run`].
 
-fn main() {}
+use clap::Parser as _;
+use clap::error::ErrorKind;
+use kl_runner::cli::args::Cli;
+use kl_runner::cli::env::EnvSnapshot;
+use kl_runner::exit::Exit;
+use kl_runner::{cli, telemetry};
+
+fn main() -> Exit {
+    let env = EnvSnapshot::take();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe is no reason to fail; clap's own exit code 2 would mean a reservation conflict.
+            drop(error.print());
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+                _ => Exit::Usage,
+            };
+        }
+    };
+    telemetry::start(cli.global.verbose, &env);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "the runtime cannot be started");
+            return Exit::Failed;
+        }
+    };
+    runtime.block_on(async {
+        let stop = kl_runner::signals::stop_on_signals();
+        cli::run(cli, env, stop).await
+    })
+}

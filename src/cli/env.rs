@@ -27,7 +27,11 @@ impl EnvSnapshot {
     /// A variable that is Unicode and not empty.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
-        self.0.get(OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty()).map(str::to_owned)
+        self.0
+            .get(OsStr::new(name))
+            .and_then(|value| value.to_str())
+            .filter(|value| !value.is_empty())
+            .map(str::to_owned)
     }
 
     /// Everything, for the processes that kl starts.

@@ -159,6 +159,41 @@ impl Json {
         out
     }
 
+    /// Text for people: members in their order, two spaces a level.
+    #[must_use]
+    pub fn pretty(&self) -> String {
+        let mut out = String::new();
+        self.write_pretty(&mut out, 0);
+        out
+    }
+
+    fn write_pretty(&self, out: &mut String, level: usize) {
+        let pad = |level: usize| "  ".repeat(level);
+        match self {
+            Self::Array(items) if !items.is_empty() => {
+                out.push('[');
+                for (position, item) in items.iter().enumerate() {
+                    out.push_str(if position > 0 { ",\n" } else { "\n" });
+                    out.push_str(&pad(level + 1));
+                    item.write_pretty(out, level + 1);
+                }
+                out.push_str(&format!("\n{}]", pad(level)));
+            }
+            Self::Object(members) if !members.is_empty() => {
+                out.push('{');
+                for (position, (name, value)) in members.iter().enumerate() {
+                    out.push_str(if position > 0 { ",\n" } else { "\n" });
+                    out.push_str(&pad(level + 1));
+                    write_string(out, name);
+                    out.push_str(": ");
+                    value.write_pretty(out, level + 1);
+                }
+                out.push_str(&format!("\n{}}}", pad(level)));
+            }
+            other => out.push_str(&other.to_string()),
+        }
+    }
+
     fn write(&self, out: &mut String, number: &dyn Fn(&str) -> String) {
         match self {
             Self::Null => out.push_str("null"),

@@ -7,5 +7,6 @@ pub mod graph;
 pub mod id;
 pub mod json;
 pub mod plan;
+pub mod redact;
 pub mod run;
 pub mod state;

@@ -66,7 +66,8 @@ fn rows(all: &[ChangedRow]) -> String {
 }
 
 /// The line for an event; none for what would only repeat another line.
-fn line(event: &RunEvent) -> Option<String> {
+#[must_use]
+pub fn line(event: &RunEvent) -> Option<String> {
     Some(match event {
         RunEvent::SpecLoaded { spec, source_serial, trunk_serial } => {
             dim(format!("· Spec {spec}, planned at serial {source_serial}; the state is at serial {trunk_serial}"))

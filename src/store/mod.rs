@@ -4,6 +4,7 @@
 //! database's.
 
 pub mod model;
+pub mod open;
 
 use std::time::Duration;
 
@@ -103,6 +104,11 @@ impl Held {
     #[must_use]
     pub fn state(&self) -> StateId {
         self.state
+    }
+
+    /// A second handle for renewing the same reservations.
+    pub(crate) fn for_renewal(&self) -> Self {
+        Self { run: self.run, state: self.state, lease: self.lease, expires_at: self.expires_at }
     }
 
     /// How long each renewal lasts.
@@ -253,6 +259,10 @@ pub trait Store: Send + Sync {
     /// quarantined. Returns the status before. An ended run without a quarantine is left as it is; with one, the
     /// quarantine stays too (that is for `kl recover`).
     async fn run_abort(&self, run: RunId, by: &Actor) -> Result<RunStatus, StoreError>;
+
+    /// Hands the quarantine of an ended run over to another run, which must be `started`: its reservations become
+    /// that run's, with a lease. `NotFound` when there is no quarantine.
+    async fn quarantine_adopt(&self, from: RunId, by: RunId, lease: Duration) -> Result<Held, StoreError>;
 
     /// Frees the quarantine of a run that has ended (`kl recover --discard`). Returns how many reservations it had.
     async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError>;

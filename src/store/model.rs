@@ -204,6 +204,15 @@ pub struct SoftWrite {
     pub expected: Option<ContentHash>,
 }
 
+/// How a commit treats the state's lineage, which is given once and never changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LineageRule {
+    /// The state keeps the lineage that it has; one without any gets this one.
+    OrNew(Lineage),
+    /// The state must have this lineage, or none yet (`Stale` otherwise).
+    Must(Lineage),
+}
+
 /// What a run commits.
 #[derive(Debug, Clone)]
 pub struct Commit {
@@ -213,8 +222,8 @@ pub struct Commit {
     pub mode: CommitMode,
     /// The serial that the plan was made from.
     pub source_serial: Serial,
-    /// The state's lineage. The first commit of a state gives it; a later one must match.
-    pub lineage: Lineage,
+    /// What the commit knows of the state's lineage.
+    pub lineage: LineageRule,
     /// The serial to take when it is higher than the next one: an import keeps its document's.
     pub at_least: Option<Serial>,
     /// The document's other members from now on; none keeps the trunk's.

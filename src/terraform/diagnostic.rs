@@ -85,7 +85,7 @@ impl fmt::Display for Diagnostic {
             write!(f, "\n  with {address}")?;
         }
         for line in self.detail.lines() {
-            write!(f, "\n  {line}")?;
+            write!(f, "\n{}", format!("  {line}").trim_end())?;
         }
         Ok(())
     }

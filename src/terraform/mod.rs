@@ -36,7 +36,7 @@ use process::{Ended, Output, Stopped};
 pub struct LocateRequest<'a> {
     /// A program that the user named: a path (a relative one counts from `dir`) or a name on PATH.
     pub program: Option<&'a str>,
-    /// The root module's directory in the checkout: version managers choose by directory.
+    /// The root module's directory in the checkout, absolute: version managers choose by directory.
     pub dir: &'a Utf8Path,
     /// The environment that Terraform is to get, before it is pinned.
     pub environment: Environment,

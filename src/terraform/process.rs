@@ -78,6 +78,9 @@ const KEPT_STDERR: usize = 64 * 1024;
 /// state file, which a SIGKILL could tear.
 const LAST_CALL: Duration = Duration::from_millis(1500);
 
+/// How often it is looked whether a group is empty.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// How long output is waited for after the group is dead. Only a process that left the group can still hold the pipe.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -154,8 +157,13 @@ async fn supervise(child: &mut Child, group: &Group, stop: &Stop) -> io::Result<
         () = stop.kill.cancelled() => return kill_now(child, group).await,
     }
     group.interrupt();
+    let gentle = async {
+        let status = child.wait().await;
+        group.followed().await;
+        status
+    };
     select! {
-        status = child.wait() => return Ok((status?, Some(Stopped::Asked))),
+        status = gentle => return Ok((status?, Some(Stopped::Asked))),
         () = stop.kill.cancelled() => return kill_now(child, group).await,
         () = sleep(stop.grace) => {}
     }
@@ -193,6 +201,15 @@ impl Group {
         if let Some(leader) = self.leader {
             let sent = if self.script { killpg(leader, Signal::SIGINT) } else { kill(leader, Signal::SIGINT) };
             report("SIGINT", sent);
+        }
+    }
+
+    /// Waits for the members that outlive the leader. A script may die from the interrupt at once, in front of a
+    /// Terraform that is still finishing what is in flight.
+    async fn followed(&self) {
+        let Some(leader) = self.leader.filter(|_| self.script) else { return };
+        while killpg(leader, None).is_ok() {
+            sleep(PAUSE).await;
         }
     }
 

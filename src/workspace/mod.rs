@@ -52,7 +52,7 @@ pub struct Workspace {
     dir: Utf8PathBuf,
     checkout_dir: Utf8PathBuf,
     root_module_dir: Utf8PathBuf,
-    terraform_workspace: String,
+    selected: String,
     keep: bool,
 }
 
@@ -69,7 +69,7 @@ impl Workspace {
         if name.is_empty() || name.contains(['/', '\\']) || [".", ".."].contains(&name) {
             return Err(WorkspaceError::BadName { name: name.to_owned() });
         }
-        let terraform_workspace = name.to_owned();
+        let selected = name.to_owned();
         let checkout_dir = canonical(&request.root_module)?;
         if !checkout_dir.is_dir() {
             return Err(WorkspaceError::NotADirectory { path: checkout_dir });
@@ -80,7 +80,7 @@ impl Workspace {
         let mirror = dir.join("mirror");
         let root_module_dir = copy::place(&layout, &mirror, &checkout_dir);
         // From here on, an error removes what is there.
-        let made = Self { dir, checkout_dir, root_module_dir, terraform_workspace, keep: false };
+        let made = Self { dir, checkout_dir, root_module_dir, selected, keep: false };
         for dir in [&mirror, &made.state_dir(), &made.data_dir()] {
             make_private_dir(dir)?;
         }
@@ -118,7 +118,7 @@ impl Workspace {
     /// The Terraform workspace.
     #[must_use]
     pub fn workspace(&self) -> &str {
-        &self.terraform_workspace
+        &self.selected
     }
 
     /// Where the saved plan goes. It holds every secret of the slice.
@@ -130,7 +130,7 @@ impl Workspace {
     /// Where Terraform has the slice's state.
     #[must_use]
     pub fn state_path(&self) -> Utf8PathBuf {
-        backend::state_path(&self.state_dir(), &self.terraform_workspace)
+        backend::state_path(&self.state_dir(), &self.selected)
     }
 
     fn state_dir(&self) -> Utf8PathBuf {

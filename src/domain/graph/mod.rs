@@ -2,6 +2,7 @@
 
 pub mod closure;
 pub mod configuration;
+pub mod dot;
 pub mod manifest;
 pub mod plan_edges;
 pub mod tree;

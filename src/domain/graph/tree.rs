@@ -170,6 +170,10 @@ impl Tree {
                 }
             }
             Item::Input(name) => {
+                // Validations may look at other objects of the module itself.
+                if let Some(variable) = config.variables.iter().find(|variable| variable.name == *name) {
+                    self.resolve_all(&node.module, &variable.references, &mut found);
+                }
                 // The expression stands in the calling module and is evaluated there.
                 if let Some((parent, call)) = node.module.parent()
                     && let Some(block) = self.call(&parent, call)
@@ -208,21 +212,25 @@ impl Tree {
             ("local", [Step::Attr(name), ..]) => out.push(here(Item::Local(name.clone()))),
             ("var", [Step::Attr(name), ..]) => out.push(here(Item::Input(name.clone()))),
             ("module", [Step::Attr(call), rest @ ..]) => self.resolve_call(scope, call, rest, out),
+            ("provider", [Step::Attr(name)]) => out.push(here(Item::Provider(name.clone()))),
+            ("provider", [Step::Attr(name), Step::Attr(alias)]) => {
+                out.push(here(Item::Provider(format!("{name}.{alias}"))));
+            }
             ("data", [Step::Attr(type_name), Step::Attr(name), rest @ ..]) => {
-                out.push(Upstream { instance: literal(rest), ..here(resource(Mode::Data, type_name, name)) });
+                let item = resource(Mode::Data, type_name, name);
+                out.extend(literals(rest).into_iter().map(|instance| Upstream { instance, ..here(item.clone()) }));
             }
             ("ephemeral", [Step::Attr(type_name), Step::Attr(name), rest @ ..]) => {
-                out.push(Upstream { instance: literal(rest), ..here(resource(Mode::Ephemeral, type_name, name)) });
-            }
-            ("resource", [Step::Attr(type_name), Step::Attr(name), rest @ ..]) => {
-                out.push(Upstream { instance: literal(rest), ..here(resource(Mode::Managed, type_name, name)) });
+                let item = resource(Mode::Ephemeral, type_name, name);
+                out.extend(literals(rest).into_iter().map(|instance| Upstream { instance, ..here(item.clone()) }));
             }
             (type_name, [Step::Attr(name), rest @ ..]) => {
                 let item = resource(Mode::Managed, type_name, name);
                 // A name that is no resource here is bound by something that the reader does not model.
                 let node = Node { module: scope.clone(), item };
                 if node.as_resource().is_some_and(|address| self.declares(&address)) {
-                    out.push(Upstream { node, shared: scope.0.len(), call_key: None, instance: literal(rest) });
+                    let narrowed = |instance| Upstream { instance, ..here(node.item.clone()) };
+                    out.extend(literals(rest).into_iter().map(narrowed));
                 }
             }
             _ => {}
@@ -240,14 +248,19 @@ impl Tree {
     fn resolve_call(&self, scope: &ConfigModule, call: &str, rest: &[Step], out: &mut Vec<Upstream>) {
         let child = scope.child(call);
         let shared = scope.0.len();
-        let call_key = literal(rest);
+        let call_keys = literals(rest);
         let rest = match rest {
             [Step::Index(_) | Step::Any, rest @ ..] => rest,
             all => all,
         };
         let mut push = |module: &ConfigModule, item| {
             let node = Node { module: module.clone(), item };
-            out.push(Upstream { node, shared, call_key: call_key.clone(), instance: None });
+            out.extend(call_keys.iter().map(|call_key| Upstream {
+                node: node.clone(),
+                shared,
+                call_key: call_key.clone(),
+                instance: None,
+            }));
         };
         push(scope, Item::Call(call.to_owned()));
         if let [Step::Attr(output), ..] = rest {
@@ -318,11 +331,16 @@ fn resource(mode: Mode, type_name: &str, name: &str) -> Item {
     Item::Resource { mode, type_name: type_name.to_owned(), name: name.to_owned() }
 }
 
-/// The literal index that comes first, if one does.
-fn literal(steps: &[Step]) -> Option<Key> {
+/// The instances that a literal index at the front may mean; one `None`, for any, without such an index. Terraform
+/// converts between the two kinds of key: `x["0"]` finds `x[0]`, and the reverse.
+fn literals(steps: &[Step]) -> Vec<Option<Key>> {
     match steps.first() {
-        Some(Step::Index(key)) => Some(key.clone()),
-        _ => None,
+        Some(Step::Index(Key::Int(index))) => vec![Some(Key::Int(*index)), Some(Key::Str(index.to_string()))],
+        Some(Step::Index(Key::Str(text))) => match text.parse::<u64>() {
+            Ok(index) if index.to_string() == *text => vec![Some(Key::Str(text.clone())), Some(Key::Int(index))],
+            _ => vec![Some(Key::Str(text.clone()))],
+        },
+        _ => vec![None],
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::address::{Address, Pattern};
+use crate::domain::address::{Address, ConfigAddress, Pattern};
 use crate::domain::json::{Json, JsonError};
 
 /// The key of an object that a failed replacement left behind, as Terraform spells it (eight hex digits).
@@ -199,6 +199,27 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({})", self.hash)
     }
+}
+
+/// The `dependencies` that the state records for an instance: transitive, and the only source for objects that the
+/// configuration no longer declares (facts C6).
+#[must_use]
+pub fn dependencies_of(body: &Body) -> Vec<ConfigAddress> {
+    let Ok(block) = Json::parse(body.text()) else {
+        return Vec::new();
+    };
+    let Some(Json::Array(instances)) = block.get("instances") else {
+        return Vec::new();
+    };
+    instances
+        .iter()
+        .filter_map(|instance| match instance.get("dependencies") {
+            Some(Json::Array(items)) => Some(items),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(|item| ConfigAddress::parse(item.as_str()?).ok())
+        .collect()
 }
 
 fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {

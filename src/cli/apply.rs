@@ -1,0 +1,158 @@
+//! `kl apply`: a reviewed spec, or a plan made on the spot.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::{Value, json};
+
+use super::Session;
+use super::args::ApplyArgs;
+use super::output::Output;
+use super::plan::scope;
+use super::project::{self, Place};
+use crate::domain::plan::spec::{PlanSpec, SpecError};
+use crate::domain::run::RunStatus;
+use crate::error::KlError;
+use crate::exit::Exit;
+use crate::pipeline::apply::{ApplyFailure, ApplyOptions, ApplyReport, apply};
+use crate::pipeline::{Rules, preflight};
+use crate::report::style::{bold, good};
+use crate::report::{json, plan};
+use crate::workspace::repository_root;
+
+/// Runs the command.
+pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
+    let reviewed = if args.what.is_dir() { None } else { Some(read(&args.what)?) };
+    let dir = match (&args.dir, &reviewed) {
+        (Some(dir), _) => dir.clone(),
+        (None, None) => args.what.clone(),
+        (None, Some(spec)) => dir_of(spec)?,
+    };
+    if reviewed.is_some()
+        && (args.scope.destroy
+            || !args.scope.targets.is_empty()
+            || !args.scope.files.is_empty()
+            || !args.scope.replace.is_empty())
+    {
+        return Err(KlError::usage(
+            "a spec says itself what it covers: --target, --file, --replace and --destroy go with `kl plan`",
+        ));
+    }
+    let place = Place::find(&dir)?;
+    let mut project = place.project(&args.state, &args.input, &session.env).await?;
+    if let Some(spec) = &reviewed {
+        project.workspace.clone_from(&spec.project.workspace);
+        if args.state.state.is_none() {
+            // A spec that was planned with --state is applied to that state, when it is the same directory.
+            project.state = if spec.project.dir == project.name { spec.state.name.clone() } else { project.state };
+        }
+        if project.var_files.is_empty() {
+            project.var_files.clone_from(&spec.project.var_files);
+        }
+    }
+    let policies = &place.config.policies;
+    let rules = Rules {
+        on_stale: args.on_stale.map_or(policies.on_stale, Into::into),
+        strict: args.strict_since_plan,
+        max_plan_age: policies.max_plan_age,
+        closure: policies.closure,
+    };
+    let ctx = session.context(session.store(&place).await?, &args.actor);
+    let spec = if let Some(spec) = reviewed {
+        spec
+    } else {
+        let planned = preflight::plan(&ctx, &project, scope(&args.scope)?, &rules).await?;
+        session.out.say(&plan::summary(&planned.spec));
+        let ci = project::identity(&args.actor, &session.env).1.ci;
+        let asks = planned.spec.has_changes() && !args.auto_approve && !args.dry_run && !ci && Output::interactive();
+        if asks && !session.out.ask(&bold("Apply this plan? Only \"yes\" will be accepted:")) {
+            return Err(KlError::failed("not applied: the plan was not approved"));
+        }
+        planned.spec
+    };
+    let options = ApplyOptions {
+        dry_run: args.dry_run,
+        lease: args.lease,
+        wait: args.wait,
+        timeout: args.timeout,
+        lane: args.lane.into(),
+        accept_values: args.accept_values,
+    };
+    match apply(&ctx, &project, &spec, &rules, &options).await {
+        Ok(report) => {
+            session.out.result(&told(&report), || document(&spec, Some(&report), None));
+            Ok(Exit::Done)
+        }
+        Err(failure) if session.out.json() => {
+            session.out.data(&format!("{}\n", json::document(document(&spec, None, Some(&failure)))));
+            let exit = failure.error.exit();
+            session.out.error_text(&failure.error);
+            Ok(exit)
+        }
+        Err(failure) => Err(failure.error),
+    }
+}
+
+fn told(report: &ApplyReport) -> String {
+    match report.status {
+        RunStatus::Noop => format!("{} Nothing to do.\n", good("✓")),
+        RunStatus::DryRun => format!("{} Dry run: every reservation could be had; nothing was changed.\n", good("✓")),
+        _ => {
+            let serial = report.serial.map(|serial| format!(" as serial {serial}")).unwrap_or_default();
+            format!("{} Applied and committed{serial} by run {}.\n", good("✓"), report.run)
+        }
+    }
+}
+
+fn document(spec: &PlanSpec, report: Option<&ApplyReport>, failure: Option<&ApplyFailure>) -> Value {
+    let error = failure.map(|failure| {
+        json!({
+            "message": failure.error.chain(),
+            "exit": failure.error.exit() as u8,
+            "hints": failure.error.hints(),
+        })
+    });
+    let conflict: Vec<Value> =
+        failure.map(|failure| failure.blockers.iter().map(json::blocker).collect()).unwrap_or_default();
+    json!({
+        "state": spec.state.name,
+        "spec": spec.id,
+        "run": report.map(|report| report.run).or(failure.and_then(|failure| failure.run)),
+        "result": report.map(|report| report.status),
+        "serial": report.and_then(|report| report.serial),
+        "rows_opened": report.map(|report| report.rows_opened),
+        "rows_closed": report.map(|report| report.rows_closed),
+        "conflict": conflict,
+        "error": error,
+    })
+}
+
+/// Reads a spec file.
+fn read(path: &Utf8Path) -> Result<PlanSpec, KlError> {
+    let text = std::fs::read(path).map_err(|error| {
+        let kl = KlError::usage(format!("cannot read the spec {path}")).because(error);
+        kl.hint("`kl plan` writes kl-plan.json; without a spec, name a directory: `kl apply .`")
+    })?;
+    let text =
+        String::from_utf8(text).map_err(|_| KlError::usage(format!("{path} is not a plan spec: it is not text")))?;
+    PlanSpec::read(&text).map_err(|error| {
+        let kl = KlError::usage(format!("{path} cannot be used: {error}"));
+        let kl = match &error {
+            SpecError::Syntax(source) | SpecError::Foreign(source) => kl.because(source.to_string()),
+            _ => kl,
+        };
+        kl.hint("run `kl plan` again")
+    })
+}
+
+/// The root module that a spec names, from where the command was started.
+fn dir_of(spec: &PlanSpec) -> Result<Utf8PathBuf, KlError> {
+    let here = Utf8Path::new(".")
+        .canonicalize_utf8()
+        .map_err(|error| KlError::usage("the current directory cannot be read").because(error))?;
+    let root = repository_root(&here).unwrap_or_else(|| here.clone());
+    let dir = root.join(&spec.project.dir);
+    if dir.is_dir() {
+        return Ok(dir);
+    }
+    Err(KlError::usage(format!("the spec is for {}, and there is no such directory in {root}", spec.project.dir))
+        .hint("run kl in the repository that the plan was made in, or name the root module with --dir"))
+}

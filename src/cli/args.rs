@@ -1,0 +1,453 @@
+//! The command line: types and help text.
+#![expect(clippy::doc_markdown, reason = "these comments are help texts, where backticks would show")]
+
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::file::{OnStale, duration};
+use crate::domain::id::{Serial, StateName};
+use crate::pipeline::execute::LaneChoice;
+
+/// Apply Terraform and OpenTofu changes to one shared state in parallel, safely.
+#[derive(Debug, Parser)]
+#[command(name = "kl", version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// The database: a path (SQLite) or postgres://… [env: KL_DATABASE_URL] [default: .kl/kl.db in the repository]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub database: Option<String>,
+    /// How to print the result
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "table", help_heading = "Global options")]
+    pub format: Format,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    pub color: Color,
+    /// Print only results and warnings
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub quiet: bool,
+    /// Log more (repeat for more still); KL_LOG takes a filter
+    #[arg(long, short, global = true, action = ArgAction::Count, help_heading = "Global options")]
+    pub verbose: u8,
+}
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs; the shape is stable.
+    Json,
+}
+
+/// When colours are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Plan a change and write its spec: what it writes, what it reads
+    Plan(PlanArgs),
+    /// Apply a planned change: reserve its rows, apply, commit
+    Apply(ApplyArgs),
+    /// Take what differs in reality into the state
+    Refresh(RefreshArgs),
+    /// Show what is running and what is reserved
+    Status(StatusArgs),
+    /// Show the versions of a state
+    History(HistoryArgs),
+    /// Show one run with its timeline
+    Show(ShowArgs),
+    /// End a run from outside, when its job is dead
+    Abort(AbortArgs),
+    /// Take over, or drop, what a failed run has really done
+    Recover(RecoverArgs),
+    /// Bring states in and out, and look at them
+    #[command(subcommand)]
+    State(StateCommand),
+    /// Set up the database
+    #[command(subcommand)]
+    Db(DbCommand),
+}
+
+/// Which state, and from which directory.
+#[derive(Debug, Clone, Default, Args)]
+pub struct StateArgs {
+    /// The state [default: from kl.yaml, else the directory's path in the repository]
+    #[arg(long, value_name = "NAME")]
+    pub state: Option<StateName>,
+    /// The Terraform workspace [env: TF_WORKSPACE]
+    #[arg(long, value_name = "NAME")]
+    pub workspace: Option<String>,
+}
+
+/// The configuration's inputs and the program.
+#[derive(Debug, Clone, Default, Args)]
+pub struct InputArgs {
+    /// Set an input variable (repeatable)
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    pub vars: Vec<(String, String)>,
+    /// Read input variables from a file, relative to the root module (repeatable)
+    #[arg(long = "var-file", value_name = "FILE")]
+    pub var_files: Vec<String>,
+    /// The Terraform or OpenTofu binary [env: KL_TERRAFORM] [default: terraform, else tofu, on PATH]
+    #[arg(long, value_name = "PATH")]
+    pub terraform: Option<String>,
+    /// Keep the isolated working directory; it holds secrets
+    #[arg(long)]
+    pub keep_workspace: bool,
+}
+
+/// Who acts.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ActorArgs {
+    /// Who acts [env: KL_ACTOR] [default: the CI job's actor, else user@host]
+    #[arg(long, value_name = "NAME")]
+    pub actor: Option<String>,
+}
+
+/// Which part of the configuration.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ScopeArgs {
+    /// Plan only this address and what it depends on (repeatable)
+    #[arg(long = "target", value_name = "ADDR")]
+    pub targets: Vec<String>,
+    /// Plan only what this .tf file of the root module declares (repeatable)
+    #[arg(long = "file", value_name = "PATH")]
+    pub files: Vec<String>,
+    /// Replace this resource instance (repeatable)
+    #[arg(long = "replace", value_name = "ADDR")]
+    pub replace: Vec<String>,
+    /// Plan to destroy everything in scope
+    #[arg(long)]
+    pub destroy: bool,
+}
+
+/// `kl plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The root module
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    /// Where to write the spec
+    #[arg(long, value_name = "FILE", default_value = "kl-plan.json")]
+    pub out: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub scope: ScopeArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub input: InputArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// `kl apply`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ApplyArgs {
+    /// `kl apply abort RUN`.
+    #[command(subcommand)]
+    pub command: Option<ApplyCommand>,
+    /// The spec to apply (kl-plan.json), or a root module to plan and apply at once
+    #[arg(value_name = "SPEC|DIR", default_value = ".")]
+    pub what: Utf8PathBuf,
+    /// The root module of the spec, when it is not the one that the spec names
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<Utf8PathBuf>,
+    /// Do not ask before applying a plan that nobody has reviewed
+    #[arg(long)]
+    pub auto_approve: bool,
+    /// Only acquire the reservations, report, and release them
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How long the reservations last without a heartbeat
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease)]
+    pub lease: Duration,
+    /// Wait in turn for so long when something is reserved by another run
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub wait: Option<Duration>,
+    /// Ask Terraform to stop after so long
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// How the slice is cut
+    #[arg(long, value_name = "LANE", default_value = "auto")]
+    pub lane: LaneArg,
+    /// What to do when rows of the plan changed since [default: from kl.yaml, else refuse]
+    #[arg(long, value_name = "RULE")]
+    pub on_stale: Option<OnStaleArg>,
+    /// Refuse whenever a planned write target changed since the plan, whatever --on-stale says
+    #[arg(long)]
+    pub strict_since_plan: bool,
+    /// Apply although planning again gave other values of the same shape
+    #[arg(long)]
+    pub accept_values: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub scope: ScopeArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub input: InputArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// Commands below `kl apply`.
+#[derive(Debug, Subcommand)]
+pub enum ApplyCommand {
+    /// The same as `kl abort`
+    Abort(AbortArgs),
+}
+
+/// `--lane`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LaneArg {
+    /// Narrow where it is sufficient.
+    Auto,
+    /// The write set and what it depends on; fails where that does not do.
+    Narrow,
+    /// Everything that the configuration describes.
+    Footprint,
+}
+
+impl From<LaneArg> for LaneChoice {
+    fn from(lane: LaneArg) -> Self {
+        match lane {
+            LaneArg::Auto => Self::Auto,
+            LaneArg::Narrow => Self::Narrow,
+            LaneArg::Footprint => Self::Footprint,
+        }
+    }
+}
+
+/// `--on-stale`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnStaleArg {
+    /// Refuse (exit 4).
+    Refuse,
+    /// Plan again, and go on when the plan is the same.
+    Revalidate,
+}
+
+impl From<OnStaleArg> for OnStale {
+    fn from(rule: OnStaleArg) -> Self {
+        match rule {
+            OnStaleArg::Refuse => Self::Refuse,
+            OnStaleArg::Revalidate => Self::Revalidate,
+        }
+    }
+}
+
+/// `kl refresh`.
+#[derive(Debug, Args)]
+pub struct RefreshArgs {
+    /// The root module
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    /// Only show what differs
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How long the reservations last without a heartbeat
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease)]
+    pub lease: Duration,
+    /// Wait in turn for so long when something is reserved by another run
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub wait: Option<Duration>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub input: InputArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// `kl status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Only this state [default: all states]
+    #[arg(long, value_name = "NAME")]
+    pub state: Option<StateName>,
+}
+
+/// `kl history`.
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    /// The root module whose state is meant
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    /// At most so many versions
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub limit: u32,
+    /// Only versions before this serial
+    #[arg(long, value_name = "SERIAL", value_parser = serial)]
+    pub before: Option<Serial>,
+    /// Also list the rows that each version changed
+    #[arg(long)]
+    pub rows: bool,
+}
+
+/// `kl show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// The run's id, or the beginning or end of it
+    #[arg(value_name = "RUN")]
+    pub run: String,
+}
+
+/// `kl abort`.
+#[derive(Debug, Args)]
+pub struct AbortArgs {
+    /// The run's id, or the beginning or end of it
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// `kl recover`.
+#[derive(Debug, Args)]
+pub struct RecoverArgs {
+    /// The run's id, or the beginning or end of it
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Drop what the run has done: its real objects are nobody's then
+    #[arg(long)]
+    pub discard: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// `kl state …`.
+#[derive(Debug, Subcommand)]
+pub enum StateCommand {
+    /// Import a Terraform state (version 4) from a file, or from standard input with `-`
+    Import(ImportArgs),
+    /// Print a state as Terraform would have written it
+    Pull(PullArgs),
+    /// List the addresses in a state, or all states with --all
+    List(ListArgs),
+    /// Show one resource instance or output
+    Show(StateShowArgs),
+}
+
+/// `kl state import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The state file, or `-`
+    #[arg(value_name = "FILE")]
+    pub file: Utf8PathBuf,
+    /// The root module whose state it is
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// `kl state pull`.
+#[derive(Debug, Args)]
+pub struct PullArgs {
+    /// The root module whose state is meant
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    /// The state as it was at this serial
+    #[arg(long, value_name = "N", value_parser = serial)]
+    pub serial: Option<Serial>,
+}
+
+/// `kl state list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// The root module whose state is meant
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    /// List the states themselves
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `kl state show`.
+#[derive(Debug, Args)]
+pub struct StateShowArgs {
+    /// The address, or `output.NAME`
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+    /// The root module whose state is meant
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+}
+
+/// `kl db …`.
+#[derive(Debug, Subcommand)]
+pub enum DbCommand {
+    /// Bring the database's schema up to date
+    Migrate,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        // The text may hold a secret: it is not repeated.
+        _ => Err("a variable is written NAME=VALUE".to_owned()),
+    }
+}
+
+fn serial(text: &str) -> Result<Serial, String> {
+    text.parse().map(Serial).map_err(|_| format!("{text:?} is not a serial"))
+}
+
+/// A lease must be long enough for a heartbeat to come through.
+fn lease(text: &str) -> Result<Duration, String> {
+    let lease = duration(text)?;
+    if lease < Duration::from_secs(1) || lease > Duration::from_hours(24) {
+        return Err("a lease lasts from 1s to 24h".to_owned());
+    }
+    Ok(lease)
+}

@@ -1,0 +1,126 @@
+//! The composition root: arguments to settings, store and sinks; results to output and exit codes.
+
+pub mod abort;
+pub mod apply;
+pub mod args;
+pub mod db;
+pub mod env;
+pub mod history;
+pub mod output;
+pub mod plan;
+pub mod project;
+pub mod recover;
+pub mod refresh;
+pub mod show;
+pub mod state;
+pub mod status;
+
+use std::sync::Arc;
+
+use args::{ActorArgs, ApplyCommand, Cli, Command, DbCommand, Global, StateCommand};
+use camino::Utf8Path;
+use env::EnvSnapshot;
+use output::Output;
+use project::Place;
+
+use crate::domain::id::RunId;
+use crate::domain::run::Run;
+use crate::error::KlError;
+use crate::exit::Exit;
+use crate::pipeline::Context;
+use crate::store::Store;
+use crate::store::open::{self, DatabaseUrl};
+use crate::terraform::Stop;
+
+/// What a command works with.
+pub struct Session {
+    /// Global options.
+    pub global: Global,
+    /// The environment as it was.
+    pub env: EnvSnapshot,
+    /// Where results and talk go.
+    pub out: Output,
+    /// How the command is asked to stop.
+    pub stop: Stop,
+}
+
+/// Runs a command; the exit code says how it went, and errors are printed.
+pub async fn run(cli: Cli, env: EnvSnapshot, stop: Stop) -> Exit {
+    let out = Output::new(&cli.global);
+    let session = Session { global: cli.global, env, out, stop };
+    let result = match cli.command {
+        Command::Plan(args) => plan::run(&session, args).await,
+        Command::Apply(args) => match args.command {
+            Some(ApplyCommand::Abort(args)) => abort::run(&session, args).await,
+            None => apply::run(&session, args).await,
+        },
+        Command::Refresh(args) => refresh::run(&session, args).await,
+        Command::Status(args) => status::run(&session, args).await,
+        Command::History(args) => history::run(&session, args).await,
+        Command::Show(args) => show::run(&session, args).await,
+        Command::Abort(args) => abort::run(&session, args).await,
+        Command::Recover(args) => recover::run(&session, args).await,
+        Command::State(StateCommand::Import(args)) => state::import(&session, args).await,
+        Command::State(StateCommand::Pull(args)) => state::pull(&session, args).await,
+        Command::State(StateCommand::List(args)) => state::list(&session, args).await,
+        Command::State(StateCommand::Show(args)) => state::show(&session, args).await,
+        Command::Db(DbCommand::Migrate) => db::migrate(&session).await,
+    };
+    match result {
+        Ok(exit) => exit,
+        Err(error) => {
+            session.out.error(&error);
+            error.exit()
+        }
+    }
+}
+
+impl Session {
+    /// The database's address: `--database`, else the environment, else the embedded one of the place.
+    pub fn database(&self, place: &Place) -> Result<DatabaseUrl, KlError> {
+        let given = self.global.database.clone().or_else(|| self.env.get(env::DATABASE_URL));
+        let text = given.unwrap_or_else(|| place.default_database().to_string());
+        DatabaseUrl::parse(&text).map_err(|error| {
+            KlError::usage("the database's address cannot be used")
+                .because(error)
+                .hint("give a path for SQLite, or postgres://USER@HOST/DATABASE")
+        })
+    }
+
+    /// Opens the store of a place.
+    pub async fn store(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
+        Ok(open::open(&self.database(place)?).await?)
+    }
+
+    /// The store of the current directory.
+    pub async fn store_here(&self) -> Result<Arc<dyn Store>, KlError> {
+        self.store(&Place::find(Utf8Path::new("."))?).await
+    }
+
+    /// Everything that a story needs.
+    pub fn context(&self, store: Arc<dyn Store>, actor: &ActorArgs) -> Context {
+        let (actor, ci) = project::identity(actor, &self.env);
+        Context { store, sink: self.out.sink(), actor, origin: ci.origin, stop: self.stop.clone() }
+    }
+}
+
+/// The one run that a person means by an id, or by its beginning or end.
+pub async fn find_run(store: &dyn Store, text: &str) -> Result<Run, KlError> {
+    if let Ok(id) = text.parse::<RunId>() {
+        return Ok(store.run_find(id).await?);
+    }
+    // Shorter pieces would match by chance.
+    if text.len() < 4 {
+        return Err(KlError::usage(format!("{text:?} is too short for a run's id")).hint("`kl status` shows the ids"));
+    }
+    let mut found = store.run_search(text).await?;
+    match (found.pop(), found.is_empty()) {
+        (None, _) => {
+            Err(KlError::usage(format!("there is no run {text}")).hint("`kl status` and `kl history` show the ids"))
+        }
+        (Some(run), true) => Ok(run),
+        (Some(_), false) => {
+            Err(KlError::usage(format!("more than one run is called {text}")).hint("give the whole id"))
+        }
+    }
+}

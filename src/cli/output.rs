@@ -1,0 +1,99 @@
+//! Standard output is for results, standard error for talk; colours where they are seen.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+
+use anstream::{AutoStream, ColorChoice};
+use serde_json::{Value, json};
+
+use super::args::{Color, Format, Global};
+use crate::error::KlError;
+use crate::report::event::Sink;
+use crate::report::json;
+use crate::report::style::{dim, loud};
+use crate::report::terminal::TerminalSink;
+
+/// Where a command prints.
+pub struct Output {
+    format: Format,
+    quiet: bool,
+    color: ColorChoice,
+}
+
+impl Output {
+    /// As the global options say.
+    #[must_use]
+    pub fn new(global: &Global) -> Self {
+        let color = match global.color {
+            Color::Auto => ColorChoice::Auto,
+            Color::Always => ColorChoice::Always,
+            Color::Never => ColorChoice::Never,
+        };
+        Self { format: global.format, quiet: global.quiet, color }
+    }
+
+    /// Whether a program reads the result.
+    #[must_use]
+    pub fn json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Prints a result: text for people, or the document for programs.
+    pub fn result(&self, text: &str, document: impl FnOnce() -> Value) {
+        if self.json() { self.data(&format!("{}\n", json::document(document()))) } else { self.data(text) }
+    }
+
+    /// Prints data as it is. A reader that has gone away is no error.
+    pub fn data(&self, text: &str) {
+        let mut out = AutoStream::new(std::io::stdout(), self.color);
+        drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    }
+
+    /// Says something to the person, unless they want quiet.
+    pub fn say(&self, text: &str) {
+        if !self.quiet {
+            let mut err = AutoStream::new(std::io::stderr(), self.color);
+            drop(writeln!(err, "{text}"));
+        }
+    }
+
+    /// Prints an error with its causes and hints; for programs a document on standard output as well.
+    pub fn error(&self, error: &KlError) {
+        self.error_text(error);
+        if self.json() {
+            let document = json!({
+                "error": { "message": error.chain(), "exit": error.exit() as u8, "hints": error.hints() },
+            });
+            self.data(&format!("{}\n", json::document(document)));
+        }
+    }
+
+    /// Prints an error with its causes and hints on standard error only.
+    pub fn error_text(&self, error: &KlError) {
+        let mut err = AutoStream::new(std::io::stderr(), self.color);
+        drop(writeln!(err, "{} {}", loud("error:"), error.chain()));
+        for hint in error.hints() {
+            drop(writeln!(err, "{} {hint}", dim("hint:")));
+        }
+    }
+
+    /// The sink for the pipeline's events.
+    #[must_use]
+    pub fn sink(&self) -> Arc<dyn Sink> {
+        Arc::new(TerminalSink::new(AutoStream::new(std::io::stderr(), self.color), self.quiet))
+    }
+
+    /// Asks a question on the terminal; only `yes` is yes, as with Terraform.
+    pub fn ask(&self, question: &str) -> bool {
+        let mut err = AutoStream::new(std::io::stderr(), self.color);
+        drop(write!(err, "{question} ").and_then(|()| err.flush()));
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).is_ok() && answer.trim() == "yes"
+    }
+
+    /// Whether a person sits at the terminal.
+    #[must_use]
+    pub fn interactive() -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+}

@@ -1,0 +1,120 @@
+//! `kl status`: live runs and what is reserved.
+
+use serde_json::json;
+
+use super::Session;
+use super::args::StatusArgs;
+use crate::domain::coordination::reservation::{HeldAs, Reservation};
+use crate::domain::run::Run;
+use crate::error::KlError;
+use crate::exit::Exit;
+use crate::report::json;
+use crate::report::style::{between, bold, dim, duration, loud, plain, warn};
+use crate::report::table::columns;
+
+/// So many reservations of one run are written out; the rest is counted.
+const MAX_PATTERNS: usize = 8;
+
+/// Runs the command.
+pub async fn run(session: &Session, args: StatusArgs) -> Result<Exit, KlError> {
+    let store = session.store_here().await?;
+    let mut heads = store.state_list().await?;
+    if let Some(name) = &args.state {
+        heads.retain(|head| head.name == *name);
+        if heads.is_empty() {
+            return Err(KlError::usage(format!("the database has no state {:?}", name.as_str()))
+                .hint("`kl state list --all` shows the states"));
+        }
+    }
+    let now = store.now().await?;
+    let mut text = String::new();
+    let mut documents = Vec::new();
+    for head in &heads {
+        let runs = store.run_list(head.id, true, 1000).await?;
+        let reservations = store.reservation_list(head.id).await?;
+        documents.push(json!({
+            "state": head.name,
+            "serial": head.serial,
+            "runs": runs.iter().map(|run| json!({
+                "run": run.id,
+                "kind": run.kind,
+                "status": run.status,
+                "actor": run.actor,
+                "origin": run.origin,
+                "started_at": run.started_at,
+            })).collect::<Vec<_>>(),
+            "reservations": reservations.iter().map(json::reservation).collect::<Vec<_>>(),
+        }));
+        text.push_str(&format!("{} at serial {}\n", bold(plain(head.name.as_str())), head.serial));
+        if runs.is_empty() && reservations.is_empty() {
+            text.push_str(&dim("  nothing is running, nothing is reserved\n"));
+            continue;
+        }
+        text.push_str(&indent(&runs_table(&runs, now)));
+        text.push_str(&indent(&reservations_text(&reservations, now)));
+    }
+    if heads.is_empty() {
+        text.push_str("There is no state yet; `kl plan` makes the first one.\n");
+    }
+    session.out.result(&text, || json!({ "now": now, "states": documents }));
+    Ok(Exit::Done)
+}
+
+fn indent(text: &str) -> String {
+    text.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
+}
+
+fn runs_table(runs: &[Run], now: chrono::DateTime<chrono::Utc>) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = runs
+        .iter()
+        .map(|run| {
+            let request = run.origin.request.map(|number| format!("#{number}")).unwrap_or_default();
+            vec![
+                run.id.to_string(),
+                run.kind.word().to_owned(),
+                run.status.word().to_owned(),
+                plain(&run.actor.0),
+                request,
+                duration(between(run.started_at, now)),
+            ]
+        })
+        .collect();
+    columns(&["RUN", "KIND", "STATUS", "ACTOR", "REQUEST", "SINCE"], &rows)
+}
+
+fn reservations_text(reservations: &[Reservation], now: chrono::DateTime<chrono::Utc>) -> String {
+    let mut text = String::new();
+    let mut runs: Vec<_> = reservations.iter().map(|reservation| reservation.run).collect();
+    runs.sort();
+    runs.dedup();
+    for run in runs {
+        let own: Vec<&Reservation> = reservations.iter().filter(|reservation| reservation.run == run).collect();
+        let Some(first) = own.first() else { continue };
+        let kind = match (first.held_as, first.acquired_at) {
+            (HeldAs::Quarantine, _) => loud("quarantined by"),
+            (HeldAs::Lock, _) => warn("locked by"),
+            (HeldAs::Run, None) => warn("waited for by"),
+            (HeldAs::Run, Some(_)) => "reserved by".to_owned(),
+        };
+        let until = match first.expires_at {
+            Some(expires) if expires > now => format!("expires in {}", duration(between(now, expires))),
+            Some(_) => warn("lease has ended"),
+            None => "does not expire".to_owned(),
+        };
+        text.push_str(&format!("{kind} {} (run {run}), {until}\n", bold(plain(&first.holder.0))));
+        for reservation in own.iter().take(MAX_PATTERNS) {
+            let pattern = plain(&reservation.claim.pattern.to_string());
+            text.push_str(&format!("  {:<5} {pattern}\n", reservation.claim.mode.word()));
+        }
+        if own.len() > MAX_PATTERNS {
+            text.push_str(&dim(format!("  … and {} more\n", own.len() - MAX_PATTERNS)));
+        }
+        if first.held_as == HeldAs::Quarantine {
+            text.push_str(&format!("  `kl recover {run}` takes over what the run has really done\n"));
+        }
+    }
+    text
+}

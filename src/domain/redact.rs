@@ -1,0 +1,97 @@
+//! Which values are sensitive, and what stands in their place.
+
+use super::json::Json;
+use super::state::Body;
+
+/// What is shown instead of a sensitive value.
+pub const MASK: &str = "(sensitive value)";
+
+/// A row's content with every sensitive value masked: outputs marked so, the paths that `sensitive_attributes`
+/// names, and the provider's private data.
+#[must_use]
+pub fn masked(body: &Body) -> Json {
+    let Ok(mut value) = Json::parse(body.text()) else {
+        return Json::Null;
+    };
+    if value.get("sensitive") == Some(&Json::Bool(true)) {
+        set(&mut value, "value");
+    }
+    if let Json::Object(members) = &mut value {
+        for (name, member) in members {
+            if let ("instances", Json::Array(instances)) = (name.as_str(), member) {
+                instances.iter_mut().for_each(mask_instance);
+            }
+        }
+    }
+    value
+}
+
+fn set(value: &mut Json, name: &str) {
+    if let Json::Object(members) = value {
+        for (_, member) in members.iter_mut().filter(|(found, _)| found == name) {
+            *member = Json::String(MASK.to_owned());
+        }
+    }
+}
+
+fn mask_instance(instance: &mut Json) {
+    set(instance, "private");
+    let paths = match instance.get("sensitive_attributes") {
+        Some(Json::Array(paths)) => paths.clone(),
+        _ => Vec::new(),
+    };
+    let Json::Object(members) = instance else {
+        return;
+    };
+    for (name, attributes) in members.iter_mut() {
+        if name == "attributes" || name == "attributes_flat" {
+            for path in &paths {
+                match steps(path) {
+                    Some(steps) => mask_path(attributes, &steps),
+                    // A path that cannot be read may point anywhere.
+                    None => *attributes = Json::String(MASK.to_owned()),
+                }
+            }
+        }
+    }
+}
+
+/// A path as the state writes it: steps of `get_attr` and `index`, by name or number.
+fn steps(path: &Json) -> Option<Vec<String>> {
+    let Json::Array(steps) = path else {
+        return None;
+    };
+    steps
+        .iter()
+        .map(|step| match step.get("value")? {
+            Json::String(name) => Some(name.clone()),
+            Json::Object(_) => match step.get("value")?.get("value")? {
+                Json::String(name) | Json::Number(name) => Some(name.clone()),
+                _ => None,
+            },
+            Json::Number(index) => Some(index.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn mask_path(value: &mut Json, steps: &[String]) {
+    let Some((first, rest)) = steps.split_first() else {
+        *value = Json::String(MASK.to_owned());
+        return;
+    };
+    match value {
+        Json::Object(members) => {
+            for (_, member) in members.iter_mut().filter(|(name, _)| name == first) {
+                mask_path(member, rest);
+            }
+        }
+        Json::Array(items) => match first.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
+            Some(item) => mask_path(item, rest),
+            // A set has no positions in JSON: all of it is masked.
+            None => *value = Json::String(MASK.to_owned()),
+        },
+        Json::Null => {}
+        _ => *value = Json::String(MASK.to_owned()),
+    }
+}

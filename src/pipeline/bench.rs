@@ -1,0 +1,286 @@
+//! The work bench of one plan or apply: an isolated, initialised workspace, and what its configuration declares.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::{Context, Project};
+use crate::domain::address::{ConfigAddress, ConfigModule};
+use crate::domain::graph::configuration::{self, ModuleConfig, is_configuration, is_opentofu};
+use crate::domain::graph::manifest::{self, source_is_local};
+use crate::domain::graph::tree::Tree;
+use crate::domain::plan::plan_json::PlanJson;
+use crate::domain::run::Tools;
+use crate::domain::state::document::{DocumentHead, StateDocument};
+use crate::domain::state::{Row, projection};
+use crate::error::KlError;
+use crate::report::event::{Progress, Stage};
+use crate::store::model::StateHead;
+use crate::terraform::{Dirs, PlanRequest, Product, Stop, Terraform, providers_locked};
+use crate::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest, repository_root};
+
+/// An initialised workspace.
+pub struct Bench {
+    workspace: Mutex<Workspace>,
+    plan_path: Utf8PathBuf,
+    state_path: Utf8PathBuf,
+    dirs: Dirs,
+    tree: Tree,
+    terraform: Terraform,
+    var_files: Vec<Utf8PathBuf>,
+    variables: Vec<crate::terraform::Variable>,
+    module_dirs: BTreeMap<ConfigModule, Utf8PathBuf>,
+}
+
+impl Bench {
+    /// Copies the configuration, initialises it, and reads what it declares.
+    pub async fn prepare(ctx: &Context, project: &Project) -> Result<Self, KlError> {
+        ctx.begins(Stage::Workspace);
+        let root = read_module(&project.dir, project.terraform.product())?;
+        if root.is_none() {
+            return Err(KlError::usage(format!("{} is not a root module: it has no .tf file", project.dir))
+                .hint("name the directory of a root module: `kl plan infra/web`"));
+        }
+        let request = WorkspaceRequest {
+            parent: temp_dir(),
+            root_module: project.dir.clone(),
+            extra_roots: local_modules(&project.dir, project.terraform.product())?,
+            workspace: project.workspace.clone(),
+        };
+        let mut workspace = blocking(move || Workspace::create(&request)).await??;
+        if project.keep_workspace {
+            let dir = workspace.keep().to_string();
+            ctx.sink.emit(&Progress::WorkspaceKept(dir));
+        }
+        let dirs = Dirs {
+            checkout_dir: workspace.checkout_dir().to_owned(),
+            root_module_dir: workspace.root_module_dir().to_owned(),
+            data_dir: workspace.data_dir(),
+            workspace: project.workspace.clone(),
+        };
+        if !project.terraform.dropped_variables().is_empty() {
+            let names = project.terraform.dropped_variables().join(", ");
+            ctx.warn(format!("not handed to {}: {names}", project.terraform.product()));
+        }
+        ctx.begins(Stage::Init);
+        project.terraform.init(&dirs, &ctx.stop).await?;
+        workspace.after_init()?;
+        let module_dirs = module_dirs(&dirs)?;
+        let tree = read_tree(&dirs, &module_dirs, project.terraform.product())?;
+        let var_files = project.var_files.iter().map(|file| dirs.checkout_dir.join(file)).collect();
+        Ok(Self {
+            plan_path: workspace.plan_path(),
+            state_path: workspace.state_path(),
+            workspace: Mutex::new(workspace),
+            dirs,
+            tree,
+            terraform: project.terraform.clone(),
+            var_files,
+            variables: project.variables.clone(),
+            module_dirs,
+        })
+    }
+
+    /// The program.
+    pub fn terraform(&self) -> &Terraform {
+        &self.terraform
+    }
+
+    /// The directories that the program works in.
+    pub fn dirs(&self) -> &Dirs {
+        &self.dirs
+    }
+
+    /// What the configuration declares.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Where Terraform has the slice's state.
+    pub fn state_path(&self) -> Utf8PathBuf {
+        self.state_path.clone()
+    }
+
+    /// A plan of the configuration with the project's inputs.
+    pub fn request(&self) -> PlanRequest {
+        PlanRequest {
+            var_files: self.var_files.clone(),
+            variables: self.variables.clone(),
+            ..PlanRequest::new(self.plan_path.clone())
+        }
+    }
+
+    /// Puts rows where Terraform finds them as its state.
+    pub fn place(&self, head: &StateHead, document: &DocumentHead, rows: Vec<Row>) -> Result<(), KlError> {
+        if rows.is_empty() && head.serial.0 == 0 {
+            // No file at all is the state from which Terraform starts something new.
+            return self.with_workspace(|workspace| workspace.remove_slice());
+        }
+        let document = StateDocument {
+            head: DocumentHead { terraform_version: document.terraform_version.clone(), extra: Vec::new() },
+            lineage: head.lineage.clone(),
+            serial: head.serial,
+            rows,
+        };
+        let text = projection::write(&document);
+        self.with_workspace(|workspace| workspace.write_slice(&text))
+    }
+
+    /// Keeps the workspace: it holds the only record of something.
+    pub fn keep(&self) {
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        workspace.keep();
+    }
+
+    fn with_workspace(&self, work: impl FnOnce(&Workspace) -> Result<(), WorkspaceError>) -> Result<(), KlError> {
+        let workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(work(&workspace)?)
+    }
+
+    /// Plans, and reads the plan. Returns Terraform's warnings, too.
+    pub async fn plan(&self, request: &PlanRequest, stop: &Stop) -> Result<(PlanJson, Vec<String>), KlError> {
+        let outcome = self.terraform.plan(&self.dirs, request, stop, &mut |_| {}).await?;
+        let text = self.terraform.show_json(&self.dirs, &request.out, stop).await?;
+        let plan = PlanJson::read(&text)?;
+        Ok((plan, outcome.warnings.iter().map(ToString::to_string).collect()))
+    }
+
+    /// The versions in use. To be asked after init, which selects the providers.
+    pub fn tools(&self) -> Result<Tools, KlError> {
+        Ok(Tools {
+            program: self.terraform.product().to_string(),
+            version: self.terraform.version().to_string(),
+            providers: providers_locked(&self.dirs.root_module_dir)?,
+        })
+    }
+
+    /// Names of root variables that Terraform keeps out of plans and wants again at the apply.
+    pub fn ephemeral_variables(&self) -> Vec<String> {
+        let root = self.tree.modules().get(&ConfigModule::root());
+        let variables = root.into_iter().flat_map(|config| &config.variables);
+        variables.filter(|variable| variable.ephemeral).map(|variable| variable.name.clone()).collect()
+    }
+
+    /// `FILE:LINE` of a resource's block, relative to the repository.
+    pub fn place_of(&self, resource: &ConfigAddress) -> Option<String> {
+        let block = self.tree.block(resource)?;
+        let dir = self.module_dirs.get(&resource.module)?;
+        let file = relative_to_repository(&self.dirs.checkout_dir, &dir.join(&block.place.file));
+        Some(if block.place.line > 0 { format!("{file}:{}", block.place.line) } else { file.to_string() })
+    }
+}
+
+/// Runs what blocks on the file system beside the runtime.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, KlError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| KlError::failed("a background task ended unexpectedly").because(error))
+}
+
+/// Where each module's files are, relative to the root module; absolute for downloaded ones elsewhere.
+fn module_dirs(dirs: &Dirs) -> Result<BTreeMap<ConfigModule, Utf8PathBuf>, KlError> {
+    let path = dirs.data_dir.join("modules").join("modules.json");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        // A configuration without any module call has no manifest.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(BTreeMap::from([(ConfigModule::root(), Utf8PathBuf::from("."))]));
+        }
+        Err(error) => return Err(KlError::failed(format!("cannot read {path}")).because(error)),
+    };
+    let listed = manifest::read(&text)
+        .map_err(|error| KlError::failed("terraform init left a module list that kl cannot read").because(error))?;
+    let mut found: BTreeMap<_, _> = listed.into_iter().map(|(module, dir)| (module, Utf8PathBuf::from(dir))).collect();
+    found.entry(ConfigModule::root()).or_insert_with(|| Utf8PathBuf::from("."));
+    Ok(found)
+}
+
+fn read_tree(
+    dirs: &Dirs,
+    module_dirs: &BTreeMap<ConfigModule, Utf8PathBuf>,
+    product: Product,
+) -> Result<Tree, KlError> {
+    let mut read: BTreeMap<Utf8PathBuf, ModuleConfig> = BTreeMap::new();
+    let mut modules = BTreeMap::new();
+    for (module, dir) in module_dirs {
+        let dir = dirs.root_module_dir.join(dir);
+        let config = match read.get(&dir) {
+            Some(config) => config.clone(),
+            None => {
+                let config = read_module(&dir, product)?.unwrap_or_default();
+                read.insert(dir, config.clone());
+                config
+            }
+        };
+        modules.insert(module.clone(), config);
+    }
+    Ok(Tree::new(modules))
+}
+
+/// Reads the configuration files of a directory; none when it has no such file.
+fn read_module(dir: &Utf8Path, product: Product) -> Result<Option<ModuleConfig>, KlError> {
+    let cannot = |error| KlError::usage(format!("cannot read the directory {dir}")).because(error);
+    let mut files = Vec::new();
+    for entry in dir.read_dir_utf8().map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let name = entry.file_name();
+        let seen = is_configuration(name) && (product == Product::OpenTofu || !is_opentofu(name));
+        if !seen || name == OVERRIDE_FILE || !entry.path().is_file() {
+            continue;
+        }
+        let text = std::fs::read_to_string(entry.path())
+            .map_err(|error| KlError::usage(format!("cannot read {}", entry.path())).because(error))?;
+        files.push((name.to_owned(), text));
+    }
+    if files.is_empty() {
+        return Ok(None);
+    }
+    files.sort();
+    let config = configuration::read(&files)
+        .map_err(|error| KlError::usage(format!("the configuration in {dir} does not parse")).because(error))?;
+    Ok(Some(config))
+}
+
+/// Directories of local modules that a root module reaches, wherever they are.
+fn local_modules(root: &Utf8Path, product: Product) -> Result<Vec<Utf8PathBuf>, KlError> {
+    if repository_root(root).is_some() {
+        return Ok(Vec::new());
+    }
+    let mut found: BTreeSet<Utf8PathBuf> = BTreeSet::new();
+    let mut queue = vec![root.to_owned()];
+    while let Some(dir) = queue.pop() {
+        let Ok(Some(config)) = read_module(&dir, product) else {
+            continue;
+        };
+        for source in config.calls.iter().filter_map(|call| call.source.as_deref()).filter(|s| source_is_local(s)) {
+            // A module that is not there is Terraform's to complain about.
+            if let Ok(path) = dir.join(source).canonicalize_utf8()
+                && found.insert(path.clone())
+            {
+                queue.push(path);
+            }
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// A file of the checkout as people name it: relative to the repository, without `.` and `..`.
+fn relative_to_repository(checkout_dir: &Utf8Path, file: &Utf8Path) -> Utf8PathBuf {
+    let mut whole = Utf8PathBuf::new();
+    for part in checkout_dir.join(file).components() {
+        match part {
+            camino::Utf8Component::ParentDir => {
+                whole.pop();
+            }
+            camino::Utf8Component::CurDir => {}
+            other => whole.push(other),
+        }
+    }
+    let root = repository_root(checkout_dir).unwrap_or_else(|| checkout_dir.to_owned());
+    whole.strip_prefix(&root).map(Utf8Path::to_owned).unwrap_or(whole)
+}
+
+fn temp_dir() -> Utf8PathBuf {
+    Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap_or_else(|_| Utf8PathBuf::from("/tmp"))
+}

@@ -1,0 +1,161 @@
+//! Checkpoints: what Terraform has done so far is copied into the store while it applies, so that no crash loses it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::Context;
+use super::bench::blocking;
+use super::record::Recorder;
+use crate::domain::address::Pattern;
+use crate::domain::run::event::{ResourceStep, RunEvent};
+use crate::domain::state::delta::{Distance, distance};
+use crate::domain::state::{Body, Row, RowKey, document};
+use crate::error::KlError;
+use crate::store::model::Checkpoint;
+use crate::terraform::UiEvent;
+use crate::workspace;
+
+/// At most one checkpoint in this time.
+const DEBOUNCE: Duration = Duration::from_secs(1);
+
+/// Writes events and checkpoints beside a running apply.
+pub struct Scribe {
+    sender: UnboundedSender<UiEvent>,
+    task: JoinHandle<BTreeSet<String>>,
+}
+
+impl Scribe {
+    /// Starts writing; `before` is the slice that the apply started from.
+    pub fn start(ctx: Context, recorder: Recorder, state_path: Utf8PathBuf, before: Vec<Row>) -> Self {
+        let (sender, receiver) = unbounded_channel();
+        let task = tokio::spawn(write(ctx, recorder, state_path, before, receiver));
+        Self { sender, task }
+    }
+
+    /// Hands over an event of Terraform; never blocks.
+    pub fn sender(&self) -> UnboundedSender<UiEvent> {
+        self.sender.clone()
+    }
+
+    /// Waits until everything is written. Returns the addresses that Terraform began with and never finished.
+    pub async fn finish(self) -> BTreeSet<String> {
+        drop(self.sender);
+        self.task.await.unwrap_or_default()
+    }
+}
+
+async fn write(
+    ctx: Context,
+    recorder: Recorder,
+    state_path: Utf8PathBuf,
+    before: Vec<Row>,
+    mut events: UnboundedReceiver<UiEvent>,
+) -> BTreeSet<String> {
+    let mut in_flight = BTreeSet::new();
+    let mut due: Option<Instant> = None;
+    let mut batch = Vec::new();
+    loop {
+        let wait = async {
+            match due {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            received = events.recv_many(&mut batch, 256) => {
+                if received == 0 {
+                    return in_flight;
+                }
+                let told: Vec<RunEvent> = batch.drain(..).filter_map(|event| run_event(event, &mut in_flight)).collect();
+                let worked = told.iter().any(|event| {
+                    matches!(event, RunEvent::Resource { step: ResourceStep::Started | ResourceStep::Finished | ResourceStep::Failed, .. })
+                });
+                // The timeline must not stop the apply: a checkpoint that fails, or an event that is lost while the
+                // database is away, is made good by the one after it.
+                if let Err(error) = recorder.record_all(told).await {
+                    ctx.warn(format!("the timeline could not be written: {error}"));
+                }
+                if worked && due.is_none() {
+                    due = Some(Instant::now() + DEBOUNCE);
+                }
+            }
+            () = wait => {
+                due = None;
+                if let Err(error) = put(&ctx, &recorder, &state_path, &before, &in_flight).await {
+                    ctx.warn(format!("a checkpoint could not be written: {}", error.message()));
+                }
+            }
+        }
+    }
+}
+
+fn run_event(event: UiEvent, in_flight: &mut BTreeSet<String>) -> Option<RunEvent> {
+    let (subject, step, elapsed_seconds) = match event {
+        UiEvent::ApplyStart(subject) => (subject, ResourceStep::Started, 0),
+        UiEvent::ApplyProgress { subject, elapsed_seconds } => (subject, ResourceStep::Progress, elapsed_seconds),
+        UiEvent::ApplyComplete { subject, elapsed_seconds, .. } => (subject, ResourceStep::Finished, elapsed_seconds),
+        UiEvent::ApplyErrored { subject, elapsed_seconds } => (subject, ResourceStep::Failed, elapsed_seconds),
+        _ => return None,
+    };
+    match step {
+        ResourceStep::Started => {
+            in_flight.insert(subject.address.clone());
+        }
+        ResourceStep::Finished | ResourceStep::Failed => {
+            in_flight.remove(&subject.address);
+        }
+        ResourceStep::Progress => {}
+    }
+    Some(RunEvent::Resource { address: subject.address, action: subject.action, step, elapsed_seconds })
+}
+
+/// Takes a checkpoint now. Returns the rows that differ from the slice.
+pub async fn put(
+    ctx: &Context,
+    recorder: &Recorder,
+    state_path: &Utf8PathBuf,
+    before: &[Row],
+    in_flight: &BTreeSet<String>,
+) -> Result<Vec<Pattern>, KlError> {
+    let path = state_path.clone();
+    let Some(text) = blocking(move || workspace::read_settled(&path)).await?? else {
+        return Ok(Vec::new());
+    };
+    let after = document::read(&text)?;
+    let mut changed = changed_patterns(before, &after.rows)?;
+    let in_flight: Vec<String> = in_flight.iter().cloned().collect();
+    // What was in flight when the lights went out may exist: its address is kept reserved, too.
+    changed.extend(in_flight.iter().filter_map(|address| Pattern::parse(address).ok()));
+    changed.sort();
+    changed.dedup();
+    if changed.is_empty() {
+        return Ok(changed);
+    }
+    let checkpoint = Checkpoint { state: text, changed: changed.clone(), in_flight };
+    ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
+    Ok(changed)
+}
+
+/// The rows of resources and outputs whose content is another one.
+fn changed_patterns(before: &[Row], after: &[Row]) -> Result<Vec<Pattern>, KlError> {
+    let old: BTreeMap<&RowKey, &Body> = before.iter().map(|row| (&row.key, &row.body)).collect();
+    let new: BTreeMap<&RowKey, &Body> = after.iter().map(|row| (&row.key, &row.body)).collect();
+    let mut changed = Vec::new();
+    for key in old.keys().chain(new.keys()).copied().collect::<BTreeSet<_>>() {
+        let apart = match (old.get(key), new.get(key)) {
+            (Some(old), Some(new)) => distance(old, new)?,
+            _ => Distance::Hard,
+        };
+        if apart == Distance::Hard
+            && let Some(pattern) = key.pattern().filter(|pattern| !pattern.is_data())
+        {
+            changed.push(pattern);
+        }
+    }
+    Ok(changed)
+}

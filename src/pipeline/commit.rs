@@ -1,0 +1,104 @@
+//! The last step of an apply: what Terraform made becomes rows of the trunk.
+
+use std::collections::BTreeSet;
+
+use super::Context;
+use super::record::Recorder;
+use crate::clock;
+use crate::domain::address::Pattern;
+use crate::domain::run::event::RunEvent;
+use crate::domain::state::delta::{Change, Delta, delta};
+use crate::domain::state::document::{DocumentHead, StateDocument};
+use crate::domain::state::{ContentHash, Row};
+use crate::error::KlError;
+use crate::store::Held;
+use crate::store::model::{Commit, CommitMode, Committed, LineageRule, RowWrite, Snapshot, SoftWrite, Source};
+
+/// What an apply made, ready to be judged.
+pub struct Outcome<'a> {
+    /// The trunk that the slice was cut from.
+    pub snapshot: &'a Snapshot,
+    /// The slice.
+    pub before: &'a [Row],
+    /// What Terraform left.
+    pub after: &'a StateDocument,
+    /// The rows that may change.
+    pub write_set: &'a [Pattern],
+    /// Instances that the plan found different in reality.
+    pub drifted: &'a BTreeSet<String>,
+}
+
+/// Sorts what changed. Changes that nobody planned are a failure; nothing of them is committed.
+pub fn judge(outcome: &Outcome<'_>) -> Result<Delta, KlError> {
+    let delta = delta(outcome.before, &outcome.after.rows, outcome.write_set, outcome.drifted)?;
+    if delta.violations.is_empty() {
+        return Ok(delta);
+    }
+    let names: Vec<String> = delta.violations.iter().take(10).map(|change| change.key.to_string()).collect();
+    Err(KlError::failed(format!(
+        "terraform changed rows that it had not planned to change: {}; nothing was committed",
+        names.join(", ")
+    ))
+    .hint("what it did is kept with the run: `kl recover RUN` takes over the planned rows")
+    .hint("please report this with the plan; it is a bug in kl or in a provider"))
+}
+
+/// Commits what [`judge`] has sorted.
+pub async fn commit(
+    ctx: &Context,
+    recorder: &Recorder,
+    held: &Held,
+    outcome: &Outcome<'_>,
+    delta: Delta,
+    providers: std::collections::BTreeMap<String, String>,
+) -> Result<Committed, KlError> {
+    let drift: Vec<String> = delta.drift.iter().map(|change| change.key.to_string()).collect();
+    if !drift.is_empty() {
+        recorder.record(RunEvent::DriftObserved { addresses: drift }).await?;
+    }
+    let soft_names: Vec<String> = delta.soft.iter().map(|change| change.key.to_string()).collect();
+    let lineage = outcome.snapshot.head.lineage.clone().unwrap_or_else(clock::new_lineage);
+    let commit = Commit {
+        source: Source::Apply,
+        mode: CommitMode::RowDelta,
+        source_serial: outcome.snapshot.head.serial,
+        lineage: LineageRule::OrNew(lineage),
+        at_least: None,
+        document: Some(document_head(outcome)),
+        providers,
+        writes: delta.writes.into_iter().map(row_write).collect(),
+        soft: delta.soft.into_iter().map(soft_write).collect(),
+    };
+    let committed = ctx.store.run_commit(held, &commit).await?;
+    if !soft_names.is_empty() {
+        let left: Vec<String> = committed.left.iter().map(ToString::to_string).collect();
+        let taken = soft_names.into_iter().filter(|name| !left.contains(name)).collect();
+        recorder.record(RunEvent::SoftRows { taken, left }).await?;
+    }
+    recorder
+        .record(RunEvent::Committed {
+            serial: committed.serial,
+            rows_opened: committed.rows_opened,
+            rows_closed: committed.rows_closed,
+        })
+        .await?;
+    Ok(committed)
+}
+
+/// The trunk's members, with the version of the Terraform that wrote last; a new state takes over all of them.
+fn document_head(outcome: &Outcome<'_>) -> DocumentHead {
+    let head = &outcome.after.head;
+    if outcome.snapshot.head.serial.0 == 0 {
+        return head.clone();
+    }
+    DocumentHead { terraform_version: head.terraform_version.clone(), extra: outcome.snapshot.document.extra.clone() }
+}
+
+fn row_write(change: Change) -> RowWrite {
+    RowWrite { key: change.key, body: change.after }
+}
+
+fn soft_write(change: Change) -> SoftWrite {
+    let expected: Option<ContentHash> = change.before.as_ref().map(crate::domain::state::Body::hash);
+    SoftWrite { expected, write: row_write(change) }
+}

@@ -1,0 +1,312 @@
+//! Planning again on a slice, comparing with the reviewed plan, and applying exactly that.
+
+use std::collections::BTreeSet;
+
+use camino::Utf8PathBuf;
+use secrecy::ExposeSecret as _;
+
+use super::bench::{Bench, blocking};
+use super::checkpoint::{self, Scribe};
+use super::record::Recorder;
+use super::{Context, Project};
+use crate::domain::address::Pattern;
+use crate::domain::coordination::lane::{Lane, targets};
+use crate::domain::coordination::slice;
+use crate::domain::plan::compare::{Comparison, Relation, compare};
+use crate::domain::plan::fingerprint::DigestKey;
+use crate::domain::plan::plan_json::PlanJson;
+use crate::domain::plan::spec::{PlanMode, PlanSpec};
+use crate::domain::run::event::RunEvent;
+use crate::domain::state::Row;
+use crate::domain::state::document::{self, StateDocument};
+use crate::error::KlError;
+use crate::exit::Exit;
+use crate::report::event::Stage;
+use crate::store::Held;
+use crate::store::model::Snapshot;
+use crate::terraform::{ApplyRequest, PlanRequest};
+
+/// So many differences are stored and named.
+const MAX_DIFFERENCES: usize = 50;
+
+/// Which lane the user wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LaneChoice {
+    /// Narrow where it is sufficient.
+    #[default]
+    Auto,
+    /// Narrow, or fail.
+    Narrow,
+    /// Footprint.
+    Footprint,
+}
+
+/// A plan on a slice that equals the reviewed one, ready to be applied.
+pub struct Ready {
+    /// The rows that Terraform got to see.
+    pub before: Vec<Row>,
+    /// Instances that the plan found different in reality.
+    pub drifted: BTreeSet<String>,
+    /// Rows that the plan will change.
+    pub write_set: Vec<Pattern>,
+    /// Whether the plan has nothing left to do.
+    pub nothing_left: bool,
+    plan_file: Utf8PathBuf,
+}
+
+/// Plans on the slice, in the narrow lane first when it may do, and compares.
+pub async fn prepare(
+    ctx: &Context,
+    recorder: &Recorder,
+    bench: &Bench,
+    spec: &PlanSpec,
+    snapshot: &Snapshot,
+    choice: LaneChoice,
+    accept_values: bool,
+    done: &BTreeSet<String>,
+) -> Result<Ready, KlError> {
+    let limit = targets(spec);
+    let mut reasons = spec.lane.footprint_because.clone();
+    if limit.is_none() && reasons.is_empty() {
+        reasons.push("no list of targets can limit the plan to the write set".to_owned());
+    }
+    let lane = match choice {
+        LaneChoice::Narrow if limit.is_none() => {
+            return Err(KlError::usage(format!("the narrow lane cannot be used: {}", reasons.join("; ")))
+                .hint("leave out `--lane narrow`"));
+        }
+        LaneChoice::Narrow => Lane::Narrow,
+        LaneChoice::Footprint => {
+            reasons = vec!["asked for with --lane footprint".to_owned()];
+            Lane::Footprint
+        }
+        LaneChoice::Auto if reasons.is_empty() => Lane::Narrow,
+        LaneChoice::Auto => Lane::Footprint,
+    };
+    let accepted =
+        |relation: Relation| relation <= Relation::Refined || (relation == Relation::ValuesDiffer && accept_values);
+    let first = attempt(ctx, recorder, bench, spec, snapshot, lane, &reasons, limit.as_deref(), done).await;
+    let second = match (&first, lane, choice) {
+        (Ok((_, comparison)), _, _) if accepted(comparison.relation) => first,
+        (Ok((_, comparison)), Lane::Narrow, LaneChoice::Auto) => {
+            let reason =
+                format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word());
+            fall_back(ctx, recorder, bench, spec, snapshot, reason, limit.as_deref(), done).await
+        }
+        (Err(error), Lane::Narrow, LaneChoice::Auto) if !ctx.stop.interrupt.is_cancelled() => {
+            let reason = format!("terraform could not plan on the narrow slice: {}", first_line(&error.chain()));
+            fall_back(ctx, recorder, bench, spec, snapshot, reason, limit.as_deref(), done).await
+        }
+        _ => first,
+    };
+    let (ready, comparison) = second?;
+    if accepted(comparison.relation) { Ok(ready) } else { Err(refusal(&comparison)) }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().take(3).map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+async fn fall_back(
+    ctx: &Context,
+    recorder: &Recorder,
+    bench: &Bench,
+    spec: &PlanSpec,
+    snapshot: &Snapshot,
+    reason: String,
+    limit: Option<&[String]>,
+    done: &BTreeSet<String>,
+) -> Result<(Ready, Comparison), KlError> {
+    recorder.record(RunEvent::FellBack { reason: reason.clone() }).await?;
+    attempt(ctx, recorder, bench, spec, snapshot, Lane::Footprint, &[reason], limit, done).await
+}
+
+#[expect(clippy::too_many_arguments, reason = "one attempt needs all that a lane is made of")]
+async fn attempt(
+    ctx: &Context,
+    recorder: &Recorder,
+    bench: &Bench,
+    spec: &PlanSpec,
+    snapshot: &Snapshot,
+    lane: Lane,
+    reasons: &[String],
+    limit: Option<&[String]>,
+    done: &BTreeSet<String>,
+) -> Result<(Ready, Comparison), KlError> {
+    let before = slice::cut(lane, spec, bench.tree(), snapshot.rows.iter().map(|(row, _)| row));
+    recorder
+        .record(RunEvent::LaneChosen {
+            lane: lane.word().to_owned(),
+            reasons: reasons.to_vec(),
+            slice_rows: before.len(),
+            trunk_rows: snapshot.rows.len(),
+            targets: limit.map_or(0, <[String]>::len),
+        })
+        .await?;
+    bench.place(&snapshot.head, &snapshot.document, before.clone())?;
+    ctx.begins(Stage::Replan);
+    let request = PlanRequest {
+        targets: limit.map(<[String]>::to_vec).unwrap_or_default(),
+        replace: spec.scope.replace.clone(),
+        destroy: spec.scope.mode == PlanMode::Destroy,
+        ..bench.request()
+    };
+    let targeted = !request.targets.is_empty();
+    let (plan, _) = bench.plan(&request, &ctx.stop).await?;
+    let key = DigestKey(snapshot.head.secret.expose_secret().as_bytes());
+    let comparison = resumed(compare(spec, &plan, targeted, &key)?, done);
+    recorder
+        .record(RunEvent::Replanned {
+            relation: comparison.relation.word().to_owned(),
+            differences: comparison.differences.iter().take(MAX_DIFFERENCES).map(ToString::to_string).collect(),
+        })
+        .await?;
+    let ready = Ready {
+        before,
+        drifted: drifted(&plan),
+        write_set: write_set(spec),
+        nothing_left: comparison.footprint.write.is_empty() && comparison.footprint.outputs.is_empty(),
+        plan_file: request.out,
+    };
+    Ok((ready, comparison))
+}
+
+/// Leaves out what an earlier, half-way apply of the same spec has already done: nothing is planned there any more,
+/// or only the replacement of an object that it left tainted.
+fn resumed(mut comparison: Comparison, done: &BTreeSet<String>) -> Comparison {
+    let planned_again = |at: &str| {
+        let objects =
+            comparison.footprint.write.iter().any(|entry| {
+                entry.address.to_string() == at && entry.reason.as_deref() != Some("replace_because_tainted")
+            });
+        objects || comparison.footprint.outputs.iter().any(|output| format!("output.{}", output.name) == at)
+    };
+    let kept: Vec<bool> = comparison
+        .differences
+        .iter()
+        .map(|difference| !done.contains(&difference.at) || planned_again(&difference.at))
+        .collect();
+    let mut keep = kept.iter();
+    comparison.differences.retain(|_| keep.next().copied().unwrap_or(true));
+    let worst = comparison.differences.iter().map(|difference| difference.relation).max();
+    let least = if done.is_empty() { Relation::Identical } else { Relation::Refined };
+    comparison.relation = worst.unwrap_or(least).max(least);
+    comparison
+}
+
+fn drifted(plan: &PlanJson) -> BTreeSet<String> {
+    plan.resource_drift.iter().map(|change| change.address.clone()).collect()
+}
+
+fn write_set(spec: &PlanSpec) -> Vec<Pattern> {
+    spec.write_patterns()
+}
+
+fn refusal(comparison: &Comparison) -> KlError {
+    let mut message = match comparison.relation {
+        Relation::ValuesDiffer => {
+            String::from("planning again gives other values than the reviewed plan, so nothing was applied")
+        }
+        _ => String::from("planning again gives another plan than the reviewed one, so nothing was applied"),
+    };
+    for difference in comparison.differences.iter().take(10) {
+        message.push_str(&format!("\n  {difference}"));
+    }
+    if comparison.differences.len() > 10 {
+        message.push_str(&format!("\n  and {} more", comparison.differences.len() - 10));
+    }
+    let error = KlError::new(Exit::Stale, message);
+    let error = if comparison.relation == Relation::ValuesDiffer {
+        error.hint("`--accept-values` applies it all the same, when the values are meant to differ (a timestamp, say)")
+    } else {
+        error
+    };
+    error.hint("run `kl plan` again and have the new plan reviewed")
+}
+
+/// Keeps the record of a finished apply that cannot be committed: in the store, or else on disk. Returns the rows to
+/// keep reserved.
+pub async fn keep_record(ctx: &Context, recorder: &Recorder, bench: &Bench, ready: &Ready) -> Vec<Pattern> {
+    match checkpoint::put(ctx, recorder, &bench.state_path(), &ready.before, &BTreeSet::new()).await {
+        Ok(changed) => changed,
+        Err(lost) => {
+            bench.keep();
+            let path = bench.state_path();
+            ctx.warn(format!("what terraform did is in {path} only: {}", lost.message()));
+            ready.write_set.clone()
+        }
+    }
+}
+
+/// What an apply left behind.
+pub struct Applied {
+    /// The state document that Terraform wrote.
+    pub after: StateDocument,
+}
+
+/// What a failed apply left behind.
+pub struct Broken {
+    /// Why it failed.
+    pub error: KlError,
+    /// Rows that Terraform did change.
+    pub changed: Vec<Pattern>,
+    /// Objects that it was working on when it was cut off.
+    pub in_flight: Vec<String>,
+}
+
+/// Applies exactly the plan that was compared. `held` proves that the rows are reserved.
+pub async fn apply(
+    ctx: &Context,
+    recorder: &Recorder,
+    bench: &Bench,
+    _held: &Held,
+    ready: &Ready,
+    project: &Project,
+) -> Result<Applied, Box<Broken>> {
+    let untouched = |error: KlError| Box::new(Broken { error, changed: Vec::new(), in_flight: Vec::new() });
+    recorder.record(RunEvent::ApplyStarted).await.map_err(|error| untouched(error.into()))?;
+    let state_path = bench.state_path();
+    let scribe = Scribe::start(ctx.clone(), recorder.clone(), state_path.clone(), ready.before.clone());
+    let sender = scribe.sender();
+    let mut on_event = move |event| drop(sender.send(event));
+    let ephemeral = bench.ephemeral_variables();
+    let request = ApplyRequest {
+        variables: project.variables.iter().filter(|variable| ephemeral.contains(&variable.name)).cloned().collect(),
+        ..ApplyRequest::new(ready.plan_file.clone())
+    };
+    let result = bench.terraform().apply(bench.dirs(), &request, &ctx.stop, &mut on_event).await;
+    drop(on_event);
+    let in_flight = scribe.finish().await;
+    let success = result.is_ok();
+    let finished = recorder.record(RunEvent::ApplyFinished { success }).await;
+    let read = async {
+        let path = state_path.clone();
+        let text = blocking(move || crate::workspace::read_settled(&path)).await??.unwrap_or_default();
+        Ok::<_, KlError>(document::read(&text)?)
+    };
+    let after = read.await;
+    match (result, after, finished) {
+        (Ok(_), Ok(after), Ok(())) => Ok(Applied { after }),
+        (result, after, finished) => {
+            let changed = checkpoint::put(ctx, recorder, &state_path, &ready.before, &in_flight).await;
+            let error = match (result, after, finished) {
+                (Err(error), _, _) => KlError::from(error),
+                (_, Err(error), _) => error,
+                (_, _, Err(error)) => error.into(),
+                _ => unreachable!("one of the three has failed"),
+            };
+            let (changed, error) = match changed {
+                Ok(changed) => (changed, error),
+                // Without a checkpoint in the store, what was done must at least stay reserved, and on disk.
+                Err(lost) => {
+                    bench.keep();
+                    (
+                        ready.write_set.clone(),
+                        error.hint(format!("what terraform did is in {state_path} only: {}", lost.message())),
+                    )
+                }
+            };
+            Err(Box::new(Broken { error, changed, in_flight: in_flight.into_iter().collect() }))
+        }
+    }
+}

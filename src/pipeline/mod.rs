@@ -1,0 +1,87 @@
+//! The stories of kl: plan, apply, refresh, recover, import. Each file tells one, in the order in which it happens.
+
+pub mod apply;
+pub mod bench;
+pub mod checkpoint;
+pub mod commit;
+pub mod execute;
+pub mod import;
+pub mod preflight;
+pub mod record;
+pub mod recover;
+pub mod refresh;
+pub mod reserve;
+pub mod stale;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+
+use crate::config::file::{ClosureRule, OnStale};
+use crate::domain::id::{Actor, StateName};
+use crate::domain::run::Origin;
+use crate::report::event::{Progress, Sink, Stage};
+use crate::store::Store;
+use crate::terraform::{Stop, Terraform, Variable};
+
+/// What every story needs: the store, somebody to tell, who acts, and how it is asked to stop.
+#[derive(Clone)]
+pub struct Context {
+    /// The memory.
+    pub store: Arc<dyn Store>,
+    /// Where progress goes.
+    pub sink: Arc<dyn Sink>,
+    /// Who acts.
+    pub actor: Actor,
+    /// From where.
+    pub origin: Origin,
+    /// How to stop.
+    pub stop: Stop,
+}
+
+/// A root module with its inputs, as the user named it.
+#[derive(Clone)]
+pub struct Project {
+    /// The checkout's root module, absolute.
+    pub dir: Utf8PathBuf,
+    /// The same, relative to the repository.
+    pub name: String,
+    /// The Terraform workspace.
+    pub workspace: String,
+    /// The state.
+    pub state: StateName,
+    /// Variable files, relative to the root module or absolute.
+    pub var_files: Vec<String>,
+    /// Variables from the command line.
+    pub variables: Vec<Variable>,
+    /// The program.
+    pub terraform: Terraform,
+    /// Whether the isolated directory stays.
+    pub keep_workspace: bool,
+}
+
+/// The rules that the repository sets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rules {
+    /// When rows of the footprint changed since the plan.
+    pub on_stale: OnStale,
+    /// Refuse whenever a planned write target changed, whatever `on_stale` says.
+    pub strict: bool,
+    /// The oldest spec that may be applied.
+    pub max_plan_age: Option<Duration>,
+    /// How wide the read set is.
+    pub closure: ClosureRule,
+}
+
+impl Context {
+    /// Says that a stage begins.
+    pub(crate) fn begins(&self, stage: Stage) {
+        self.sink.emit(&Progress::Begins(stage));
+    }
+
+    /// Says something that a person should know.
+    pub(crate) fn warn(&self, message: impl Into<String>) {
+        self.sink.emit(&Progress::Warning(message.into()));
+    }
+}

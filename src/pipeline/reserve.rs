@@ -1,0 +1,144 @@
+//! Reserving: all or nothing, in turn if asked to wait, and the heartbeat that keeps the lease.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use super::record::Recorder;
+use crate::domain::coordination::reservation::{Blocker, Claim};
+use crate::domain::id::RunId;
+use crate::domain::run::Tools;
+use crate::domain::run::event::RunEvent;
+use crate::error::KlError;
+use crate::store::{Acquired, Ask, Held, Store, StoreError};
+
+/// The lease of a run, unless `--lease` says otherwise (design §6).
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(15 * 60);
+/// The longest time between two renewals.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+/// The time between two tries of a run that waits.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What came of asking.
+pub enum Outcome {
+    /// Everything was granted.
+    Granted {
+        /// The proof.
+        held: Held,
+        /// The versions of the runs beside.
+        tools_beside: Vec<(RunId, Tools)>,
+    },
+    /// Something stands in the way, and the time to wait is over.
+    Blocked(Vec<Blocker>),
+}
+
+/// Asks for the claims, and waits in turn for at most `wait`.
+pub async fn acquire(
+    ctx: &Context,
+    recorder: &Recorder,
+    claims: &[Claim],
+    lease: Duration,
+    wait: Option<Duration>,
+) -> Result<Outcome, KlError> {
+    let started = Instant::now();
+    let mut behind: Vec<RunId> = Vec::new();
+    loop {
+        let left = wait.map(|wait| wait.saturating_sub(started.elapsed())).unwrap_or_default();
+        let ask = Ask { run: recorder.run(), claims: claims.to_vec(), lease, queue: !left.is_zero() };
+        match ctx.store.reservation_acquire(&ask).await? {
+            Acquired::Granted { held, beside, tools_beside, reclaimed: _ } => {
+                let writes = claims
+                    .iter()
+                    .filter(|claim| claim.mode == crate::domain::coordination::reservation::AccessMode::Write)
+                    .count();
+                let event = RunEvent::Reserved {
+                    writes,
+                    reads: claims.len() - writes,
+                    expires_at: Some(held.expires_at()),
+                    beside,
+                };
+                recorder.record(event).await?;
+                return Ok(Outcome::Granted { held, tools_beside });
+            }
+            Acquired::Blocked { blockers, .. } if left.is_zero() => return Ok(Outcome::Blocked(blockers)),
+            Acquired::Blocked { blockers, .. } => {
+                let mut now: Vec<RunId> = blockers.iter().map(|blocker| blocker.reservation.run).collect();
+                now.sort();
+                now.dedup();
+                if now != behind {
+                    recorder.record(RunEvent::Waiting { behind: now.clone() }).await?;
+                    behind = now;
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RETRY.min(left)) => {}
+            () = ctx.stop.interrupt.cancelled() => {
+                return Err(KlError::failed("interrupted while waiting for its turn"));
+            }
+        }
+    }
+}
+
+/// Renews the lease in the background until it is dropped. When the lease is lost, or cannot be renewed before it
+/// ends, Terraform is asked to stop.
+pub struct Heartbeat {
+    task: JoinHandle<()>,
+    lost: Arc<AtomicBool>,
+}
+
+impl Heartbeat {
+    /// Starts beating.
+    pub fn start(store: Arc<dyn Store>, recorder: Recorder, held: &Held, interrupt: CancellationToken) -> Self {
+        let lost = Arc::new(AtomicBool::new(false));
+        let task = tokio::spawn(beat(store, recorder, held.for_renewal(), interrupt, Arc::clone(&lost)));
+        Self { task, lost }
+    }
+
+    /// Whether the lease is gone.
+    #[must_use]
+    pub fn lost(&self) -> bool {
+        self.lost.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn beat(
+    store: Arc<dyn Store>,
+    recorder: Recorder,
+    held: Held,
+    interrupt: CancellationToken,
+    lost: Arc<AtomicBool>,
+) {
+    let lease = held.lease();
+    let interval = HEARTBEAT.min(lease / 4).max(Duration::from_millis(50));
+    // Measured by this process: while the database is away, nothing else tells the time.
+    let mut good_until = Instant::now() + lease;
+    loop {
+        tokio::time::sleep(interval).await;
+        match store.reservation_renew(&held).await {
+            Ok(_) => good_until = Instant::now() + lease,
+            Err(StoreError::LeaseLost { .. }) => break,
+            Err(error) => {
+                let late = RunEvent::LeaseLate { reason: error.to_string() };
+                // The database is probably away: the timeline has to do without it.
+                drop(recorder.record(late).await);
+                if Instant::now() >= good_until {
+                    break;
+                }
+            }
+        }
+    }
+    lost.store(true, Ordering::SeqCst);
+    drop(recorder.record(RunEvent::LeaseLost).await);
+    interrupt.cancel();
+}

@@ -1,0 +1,67 @@
+//! What changed since the plan, and whether the apply may go on (design §8).
+
+use super::record::Recorder;
+use super::{Context, Rules};
+use crate::config::file::OnStale;
+use crate::domain::coordination::staleness::{Staleness, classify};
+use crate::domain::id::StateId;
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::event::{ChangedRow, RunEvent};
+use crate::error::KlError;
+use crate::exit::Exit;
+
+/// So many rows are named in the message; the rest is counted.
+const MAX_NAMED: usize = 10;
+
+/// Sorts what changed since the spec. Versions that came from applying this very spec are its own doing.
+pub async fn since(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Staleness, KlError> {
+    let changes = ctx.store.rows_changed_since(state, spec.state.serial).await?;
+    let changed = changes
+        .into_iter()
+        .filter(|change| change.spec != Some(spec.id))
+        .map(|change| {
+            let row =
+                ChangedRow { row: change.key.to_string(), serial: change.serial, run: change.run, actor: change.actor };
+            (change.key, row)
+        })
+        .collect();
+    Ok(classify(&spec.claims(), changed))
+}
+
+/// Records the outcome of the check; says whether the run may go on, and whether the re-plan has to decide.
+pub async fn judge(recorder: &Recorder, staleness: Staleness, rules: &Rules) -> Result<Verdict, KlError> {
+    if staleness.fresh() {
+        recorder.record(RunEvent::StaleCheckPassed { outside: staleness.outside }).await?;
+        return Ok(Verdict::Fresh);
+    }
+    let revalidate = rules.on_stale == OnStale::Revalidate && !(rules.strict && !staleness.write.is_empty());
+    let event = RunEvent::StaleCheckFailed { read: staleness.read.clone(), write: staleness.write.clone(), revalidate };
+    recorder.record(event).await?;
+    Ok(if revalidate { Verdict::Revalidate } else { Verdict::Refused(refusal(&staleness)) })
+}
+
+/// What the stale check came to.
+pub enum Verdict {
+    /// Nothing in the footprint changed.
+    Fresh,
+    /// Something did; comparing the new plan decides.
+    Revalidate,
+    /// Something did, and that is the end.
+    Refused(KlError),
+}
+
+fn refusal(staleness: &Staleness) -> KlError {
+    let mut message = String::from("the reviewed plan no longer holds: rows that it uses have changed since");
+    let rows = staleness.write.iter().map(|row| (row, "writes")).chain(staleness.read.iter().map(|row| (row, "reads")));
+    let total = staleness.write.len() + staleness.read.len();
+    for (row, verb) in rows.take(MAX_NAMED) {
+        let run = row.run.map(|run| format!(", run {run}")).unwrap_or_default();
+        message.push_str(&format!("\n  it {verb} {}: changed in serial {} by {}{run}", row.row, row.serial, row.actor));
+    }
+    if total > MAX_NAMED {
+        message.push_str(&format!("\n  and {} more", total - MAX_NAMED));
+    }
+    KlError::new(Exit::Stale, message)
+        .hint("run `kl plan` again and have the new plan reviewed")
+        .hint("with `--on-stale revalidate` kl plans again itself, and goes on if the plan is the same")
+}

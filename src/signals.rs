@@ -1,0 +1,35 @@
+//! SIGINT and SIGTERM: the first asks Terraform to stop, the second ends it at once.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::terraform::Stop;
+
+/// CI kills a job about ten seconds after the first signal; what Terraform has done must be on record before.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// Listens for signals from now on.
+#[must_use]
+pub fn stop_on_signals() -> Stop {
+    let stop = Stop { interrupt: CancellationToken::new(), kill: CancellationToken::new(), grace: GRACE };
+    let told = stop.clone();
+    tokio::spawn(async move {
+        let (Ok(mut int), Ok(mut term)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+            tracing::warn!("signals cannot be caught; an interrupted apply leaves its lease to run out");
+            return;
+        };
+        loop {
+            tokio::select! {
+                _ = int.recv() => {}
+                _ = term.recv() => {}
+            }
+            if told.interrupt.is_cancelled() {
+                told.kill.cancel();
+            }
+            told.interrupt.cancel();
+        }
+    });
+    stop
+}
