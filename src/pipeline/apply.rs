@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bench::Bench;
 use super::commit::{self, Outcome};
-use super::execute::{self, LaneChoice};
+use super::execute::{self, LaneChoice, Rehearsal};
 use super::record::Recorder;
 use super::reserve::{self, Heartbeat};
 use super::stale::{self, Verdict};
@@ -395,8 +395,16 @@ async fn under_reservation(
     }
     missing_variables(project, spec)?;
     let done = recover::done_by_same_spec(ctx, held.state(), spec).await?;
-    let ready =
-        execute::prepare(ctx, recorder, &bench, spec, &snapshot, options.lane, options.accept_values, &done).await?;
+    let rehearsal = Rehearsal {
+        ctx,
+        recorder,
+        bench: &bench,
+        spec,
+        snapshot: &snapshot,
+        accept_values: options.accept_values,
+        done: &done,
+    };
+    let ready = rehearsal.prepare(options.lane).await?;
     if ready.nothing_left {
         return ended(ctx, recorder, RunStatus::Noop).await;
     }

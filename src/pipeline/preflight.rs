@@ -62,7 +62,7 @@ pub async fn plan(ctx: &Context, project: &Project, scope: Scope, rules: &Rules)
     let (plan, warnings) = planned?;
 
     ctx.begins(Stage::Analyse);
-    let graph = crate::domain::graph::dot::edges(&graph?)
+    let graph = crate::domain::graph::graph_edges::graph_edges(&graph?)
         .map_err(|error| KlError::failed("terraform graph printed something that kl cannot read").because(error))?;
     let spec = derive(ctx, project, &bench, &snapshot, &rows, &plan, scope, rules, &graph)?;
     store(ctx, &snapshot.head, &spec).await?;

@@ -17,9 +17,9 @@ use crate::error::KlError;
 use crate::store::{Acquired, Ask, Held, Store, StoreError};
 
 /// The lease of a run, unless `--lease` says otherwise (design §6).
-pub const DEFAULT_LEASE: Duration = Duration::from_secs(15 * 60);
+pub const DEFAULT_LEASE: Duration = Duration::from_mins(15);
 /// The longest time between two renewals.
-const HEARTBEAT: Duration = Duration::from_secs(60);
+const HEARTBEAT: Duration = Duration::from_mins(1);
 /// The time between two tries of a run that waits.
 const RETRY: Duration = Duration::from_millis(500);
 

@@ -270,3 +270,6 @@ pub fn downstream(edges: &[&CoarseEdges], starts: impl IntoIterator<Item = Node>
     }
     seen
 }
+
+#[cfg(test)]
+mod tests;

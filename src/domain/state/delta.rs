@@ -160,3 +160,6 @@ pub fn delta(
 fn is_unknown_check(body: &Body) -> bool {
     Json::parse(body.text()).is_ok_and(|check| check.get("status").and_then(Json::as_str) == Some("unknown"))
 }
+
+#[cfg(test)]
+mod tests;
