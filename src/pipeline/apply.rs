@@ -178,6 +178,7 @@ async fn check_fit(ctx: &Context, project: &Project, spec: &PlanSpec, rules: &Ru
         ))
         .hint("apply the spec in the directory that it was planned in, or name the state with --state"));
     }
+    missing_variables(project, spec)?;
     let stored = ctx.store.spec_find(spec.id).await.map_err(|error| match error {
         StoreError::NotFound { .. } => KlError::usage(format!("the database does not know the spec {}", spec.id))
             .hint("use the database that the plan was made with (--database, KL_DATABASE_URL)"),
@@ -388,12 +389,15 @@ async fn under_reservation(
     let bench = Bench::prepare(ctx, project).await?;
     let tools = bench.tools()?;
     ctx.store.run_tools(recorder.run(), &tools).await?;
-    let trunk_tools = Tools { providers: snapshot.providers.clone(), ..Tools::default() };
+    let trunk_tools = Tools {
+        program: tools.program.clone(),
+        version: snapshot.document.terraform_version.clone(),
+        providers: snapshot.providers.clone(),
+    };
     let differences = version_differences(&trunk_tools, &tools);
     if !differences.is_empty() {
         recorder.record(RunEvent::VersionsDiffer { differences }).await?;
     }
-    missing_variables(project, spec)?;
     let done = recover::done_by_same_spec(ctx, held.state(), spec).await?;
     let rehearsal = Rehearsal {
         ctx,

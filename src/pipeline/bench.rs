@@ -16,7 +16,7 @@ use crate::domain::state::document::{DocumentHead, StateDocument};
 use crate::domain::state::{Row, projection};
 use crate::error::KlError;
 use crate::report::event::{Progress, Stage};
-use crate::store::model::StateHead;
+use crate::store::model::Snapshot;
 use crate::terraform::{Dirs, PlanRequest, Product, Stop, Terraform, providers_locked};
 use crate::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest, repository_root};
 
@@ -111,16 +111,16 @@ impl Bench {
         }
     }
 
-    /// Puts rows where Terraform finds them as its state.
-    pub fn place(&self, head: &StateHead, document: &DocumentHead, rows: Vec<Row>) -> Result<(), KlError> {
-        if rows.is_empty() && head.serial.0 == 0 {
+    /// Puts rows of the trunk where Terraform finds them as its state.
+    pub fn place(&self, trunk: Option<&Snapshot>, rows: Vec<Row>) -> Result<(), KlError> {
+        let Some(trunk) = trunk.filter(|trunk| trunk.head.serial.0 > 0) else {
             // No file at all is the state from which Terraform starts something new.
             return self.with_workspace(Workspace::remove_slice);
-        }
+        };
         let document = StateDocument {
-            head: DocumentHead { terraform_version: document.terraform_version.clone(), extra: Vec::new() },
-            lineage: head.lineage.clone(),
-            serial: head.serial,
+            head: DocumentHead { terraform_version: trunk.document.terraform_version.clone(), extra: Vec::new() },
+            lineage: trunk.head.lineage.clone(),
+            serial: trunk.head.serial,
             rows,
         };
         let text = projection::write(&document);

@@ -133,7 +133,7 @@ impl Rehearsal<'_> {
                 targets: limit.map_or(0, <[String]>::len),
             })
             .await?;
-        bench.place(&snapshot.head, &snapshot.document, before.clone())?;
+        bench.place(Some(snapshot), before.clone())?;
         ctx.begins(Stage::Replan);
         let request = PlanRequest {
             targets: limit.map(<[String]>::to_vec).unwrap_or_default(),
