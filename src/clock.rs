@@ -4,20 +4,26 @@ use uuid::Uuid;
 
 use crate::domain::id::{Lineage, RunId, SpecId};
 
+/// An id that grows with time.
+#[expect(clippy::disallowed_methods, reason = "the one place where ids are made")]
+fn new_id() -> Uuid {
+    Uuid::now_v7()
+}
+
 /// A new run id; ids grow with time.
 #[must_use]
 pub fn new_run_id() -> RunId {
-    RunId(Uuid::now_v7())
+    RunId(new_id())
 }
 
 /// A new spec id; ids grow with time.
 #[must_use]
 pub fn new_spec_id() -> SpecId {
-    SpecId(Uuid::now_v7())
+    SpecId(new_id())
 }
 
 /// A lineage for a state that has none yet.
 #[must_use]
 pub fn new_lineage() -> Lineage {
-    Lineage(Uuid::now_v7().to_string())
+    Lineage(new_id().to_string())
 }

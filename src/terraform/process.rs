@@ -126,6 +126,7 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, output: Output<'_>
 async fn spawn(invocation: &Invocation) -> Result<Child, TerraformError> {
     let mut tries = 0;
     loop {
+        #[expect(clippy::disallowed_methods, reason = "the one place where processes are started")]
         let mut command = Command::new(&invocation.program);
         command
             .args(invocation.argv())
