@@ -1,0 +1,3 @@
+//! The one integration binary: a module for each subject.
+
+mod configuration;
