@@ -1,5 +1,6 @@
 //! The one integration binary: a module for each subject.
 
+mod configuration;
 mod lab;
 mod terraform_process;
 mod workspace;

@@ -25,13 +25,14 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Block>, ConfigurationEr
 
 /// Parses a file, and lets pass what Terraform lets pass: a key that comes twice in an object.
 ///
-/// The parser refuses those. No key is ever evaluated here, so a `!` before the second one makes it another key.
+/// The parser refuses those. No key is ever evaluated here, so a number before the second one (`7-key`) makes it
+/// another key without making it another reference.
 fn parse(text: &mut Cow<'_, str>) -> Result<hcl_edit::structure::Body, hcl_edit::parser::Error> {
     let mut attempts = 0;
     loop {
         match hcl_edit::parser::parse_body(text) {
             Err(error) if attempts < MAX_REPEATED_KEYS && error.message().contains("redefined object key") => {
-                text.to_mut().insert(error.location().offset(), '!');
+                text.to_mut().insert_str(error.location().offset(), &format!("{attempts}-"));
                 attempts += 1;
             }
             parsed => return parsed,

@@ -72,7 +72,13 @@ fn an_object_may_repeat_a_key_as_terraform_allows() {
         references("{ a = b.c, a = d.e, \"a\" = f.g, \"a\" = h.i, a = j.k }"),
         ["b.c", "d.e", "f.g", "h.i", "j.k"]
     );
-    assert_eq!(references("{ (a.b) = 1, (a.b) = 2, \"${c.d}\" = 3, \"${c.d}\" = 4, 1 = 5, 1 = 6 }"), ["a.b", "c.d"]);
+    assert_eq!(
+        references(
+            "{ (a.b) = 1, (a.b) = 2, \"${c.d}\" = 3, \"${c.d}\" = 4, 1 = 5, 1 = 6, -1 = 7, -1 = 8, !e = 9, !e = 0 }"
+        ),
+        ["a.b", "c.d"]
+    );
+    assert_eq!(references(&format!("{{\n{}}}", "k = a.b\n".repeat(150))), ["a.b"]);
 }
 
 #[test]
