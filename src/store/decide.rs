@@ -235,7 +235,10 @@ pub(in crate::store) fn forward(now: RunStatus, to: RunStatus) -> RunStatus {
 }
 
 /// The lineage of a state after a commit: given once, never changed.
-pub(super) fn lineage<'a>(has: Option<&'a Lineage>, rule: &'a LineageRule) -> Result<&'a Lineage, StoreError> {
+pub(in crate::store) fn lineage<'a>(
+    has: Option<&'a Lineage>,
+    rule: &'a LineageRule,
+) -> Result<&'a Lineage, StoreError> {
     match (has, rule) {
         (Some(has), LineageRule::Must(must)) if has != must => {
             Err(StoreError::Stale(format!("the state's lineage is {has}, not {must}")))

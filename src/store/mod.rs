@@ -4,6 +4,8 @@
 //! database's.
 
 mod codec;
+#[cfg(test)]
+mod conformance;
 mod decide;
 mod fault;
 pub mod model;

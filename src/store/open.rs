@@ -36,8 +36,8 @@ pub(in crate::store) enum Unusable {
     /// The database cannot hold every text.
     #[error("its encoding is {0}, and kl needs UTF8")]
     Encoding(String),
-    /// The database says why.
-    #[error(transparent)]
+    /// The database says why. sqlx puts the cause into the sentence, so it is not named as a source again.
+    #[error("{0}")]
     Sql(sqlx::Error),
     /// Another answer of the store.
     #[error(transparent)]
