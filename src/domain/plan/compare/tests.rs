@@ -1,4 +1,5 @@
 //! Which differences between two plans matter, by example.
+#![expect(clippy::needless_pass_by_value, reason = "literals of JSON read best by value")]
 
 use serde_json::{Value, json};
 
