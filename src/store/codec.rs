@@ -120,25 +120,39 @@ pub(in crate::store) fn spec(columns: SpecColumns) -> Result<StoredSpec, StoreEr
 }
 
 pub(in crate::store) fn run(columns: RunColumns) -> Result<Run, StoreError> {
-    let (id, state, kind, status_word, actor, origin, spec, source_serial, tools, claims, started, ended, ..) =
-        &columns;
-    let (.., result_serial, error, conflict) = &columns;
+    let (
+        id,
+        state,
+        kind,
+        status_word,
+        actor,
+        origin,
+        spec,
+        source_serial,
+        tools,
+        claims,
+        started,
+        ended,
+        serial,
+        error,
+        conflict,
+    ) = columns;
     Ok(Run {
         id: RunId(id.0),
         state: StateId(state.0),
-        kind: RunKind::from_word(kind).ok_or_else(|| corrupt("a run's kind", kind))?,
-        status: status(status_word)?,
-        actor: Actor(actor.clone()),
-        origin: from_json(origin)?,
+        kind: RunKind::from_word(&kind).ok_or_else(|| corrupt("a run's kind", kind))?,
+        status: status(&status_word)?,
+        actor: Actor(actor),
+        origin: from_json(&origin)?,
         spec: spec.map(|id| SpecId(id.0)),
-        source_serial: Serial(*source_serial),
-        tools: from_json(tools)?,
-        claims: from_json(claims)?,
+        source_serial: Serial(source_serial),
+        tools: from_json(&tools)?,
+        claims: from_json(&claims)?,
         started_at: started.0,
         ended_at: ended.map(|time| time.0),
-        result_serial: result_serial.map(Serial),
-        error: error.clone(),
-        conflict: from_json(conflict)?,
+        result_serial: serial.map(Serial),
+        error,
+        conflict: from_json(&conflict)?,
     })
 }
 

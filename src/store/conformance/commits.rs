@@ -146,7 +146,7 @@ pub(super) async fn soft_rows_are_taken_only_where_nothing_stands_against_it(f: 
         f.rows(state, None).await.join(" "),
         "a.absent=1 a.free=2 a.moved=9 a.own=1 a.read=1 a.same=2 a.write=1 check.c (check check)={}"
     );
-    drop(reader);
+    assert_eq!(f.store.reservation_list(state).await.unwrap()[0].run, reader.run());
 }
 
 pub(super) async fn bodies_and_documents_come_back_to_the_letter(f: &Fixture) {
@@ -169,7 +169,7 @@ pub(super) async fn bodies_and_documents_come_back_to_the_letter(f: &Fixture) {
         RowKey::Check { object_kind: "resource".to_owned(), config_address: "module.m.t.n".to_owned() },
         RowKey::Husk(Address::parse("data.t.n").unwrap()),
     ];
-    let head = DocumentHead {
+    let document = DocumentHead {
         terraform_version: "1.12.0".to_owned(),
         extra: vec![
             ("future".to_owned(), r#"{ "b": 1.50, "a": "\u0000" }"#.to_owned()),
@@ -178,14 +178,14 @@ pub(super) async fn bodies_and_documents_come_back_to_the_letter(f: &Fixture) {
     };
     let writes = keys.iter().map(|key| RowWrite { key: key.clone(), body: Some(body.clone()) }).collect();
     let held = f.held(state, "alice", "w *").await;
-    let wanted = Commit { document: Some(head.clone()), ..commit(writes) };
+    let wanted = Commit { document: Some(document.clone()), ..commit(writes) };
     f.store.run_commit(&held, &wanted).await.unwrap();
     let trunk = f.store.snapshot(state, None).await.unwrap();
     let mut sorted = keys.to_vec();
     sorted.sort();
     assert_eq!(trunk.rows.iter().map(|(row, _)| row.key.clone()).collect::<Vec<_>>(), sorted);
     assert!(trunk.rows.iter().all(|(row, _)| row.body.text() == text && row.body.hash() == body.hash()));
-    assert_eq!(trunk.document, head);
+    assert_eq!(trunk.document, document);
     let found = f.sql("SELECT module_path || ' ' || resource_key || ' ' || mode || ' ' || type || ' ' || name FROM resources WHERE qualifier = '00c0ffee'").await.unwrap();
     assert_eq!(found, ["module.m[\"a.b\"].module.n[3] module.m.module.n.t.n managed t n"]);
     // A key of 7 kB is reserved and released like any other.
@@ -198,7 +198,7 @@ pub(super) async fn bodies_and_documents_come_back_to_the_letter(f: &Fixture) {
     let held = f.held(state, "bob", "w a.x").await;
     f.store.run_commit(&held, &Commit { document: None, ..commit(vec![]) }).await.unwrap();
     assert_eq!(f.store.snapshot(state, None).await.unwrap().document.terraform_version, "1.11.4");
-    assert_eq!(f.store.snapshot(state, Some(Serial(1))).await.unwrap().document, head);
+    assert_eq!(f.store.snapshot(state, Some(Serial(1))).await.unwrap().document, document);
 }
 
 pub(super) async fn dependencies_can_be_queried(f: &Fixture) {

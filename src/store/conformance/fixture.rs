@@ -17,7 +17,7 @@ use crate::store::model::{Commit, CommitMode, Committed, LineageRule, RowWrite, 
 use crate::store::{Acquired, Ask, DatabaseUrl, Held, Store, open, open_unchecked};
 
 /// A lease that no test outlives.
-pub(super) const LEASE: Duration = Duration::from_secs(900);
+pub(super) const LEASE: Duration = Duration::from_mins(15);
 
 /// A store on a database of its own.
 pub(super) struct Fixture {

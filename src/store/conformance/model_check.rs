@@ -116,10 +116,13 @@ impl Model {
             slot.waiting = None;
             slot.lease_ended = false;
         } else if queue {
-            let ticket = slot.waiting.as_ref().map(|(ticket, _)| *ticket).unwrap_or_else(|| {
-                self.ticket += 1;
-                self.ticket
-            });
+            let ticket = slot.waiting.as_ref().map_or_else(
+                || {
+                    self.ticket += 1;
+                    self.ticket
+                },
+                |(ticket, _)| *ticket,
+            );
             slot.waiting = Some((ticket, claims.iter().cloned().collect()));
         } else {
             slot.waiting = None;

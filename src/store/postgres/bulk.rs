@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{query, query_as};
 
 use super::Connection;
-use super::reservations::Place;
+use super::sql::Place;
 use crate::domain::coordination::reservation::Claim;
 use crate::domain::id::{RunId, Serial, StateId};
 use crate::domain::state::RowKeyDigest;

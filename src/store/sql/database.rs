@@ -19,7 +19,7 @@ use crate::store::{Acquired, Ask, Held, Store, StoreError, schema};
 
 /// The database behind a pool.
 pub(in crate::store) struct Database {
-    pub(super) pool: Pool,
+    pub(in crate::store) pool: Pool,
 }
 
 /// Runs `$body` on a connection in one transaction; `$begin` says of which kind. A transaction that the database took

@@ -82,9 +82,9 @@ pub(super) async fn acquire(db: &mut Connection, ask: &Ask) -> Result<Acquired, 
 
 /// A place in the queue.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) ticket: i64,
-    pub(super) asked_at: DateTime<Utc>,
+pub(in crate::store) struct Place {
+    pub(in crate::store) ticket: i64,
+    pub(in crate::store) asked_at: DateTime<Utc>,
 }
 
 /// The place that a run waits at already, or a new one at the end.

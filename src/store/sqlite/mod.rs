@@ -9,8 +9,8 @@ mod open;
 
 use sqlx::{Sqlite, Transaction};
 
-pub(in crate::store) use database::Database;
 pub(in crate::store) use open::connect;
+pub(in crate::store) use sql::Database;
 
 use crate::store::fault::Fault;
 
@@ -58,19 +58,6 @@ async fn begin_read(pool: &Pool) -> Result<Transaction<'static, Sqlite>, Fault> 
 }
 
 mod bulk;
-#[path = "../sql/commit.rs"]
-mod commit;
-#[path = "../sql/database.rs"]
-mod database;
-#[path = "../sql/ending.rs"]
-mod ending;
-#[path = "../sql/reservations.rs"]
-mod reservations;
-#[path = "../sql/runs.rs"]
-mod runs;
-#[path = "../sql/states.rs"]
-mod states;
-#[path = "../sql/timeline.rs"]
-mod timeline;
-#[path = "../sql/versions.rs"]
-mod versions;
+#[expect(clippy::duplicate_mod, reason = "compiled against each database's types: see store/sql/mod.rs")]
+#[path = "../sql/mod.rs"]
+mod sql;
