@@ -1,4 +1,5 @@
 //! The one integration binary: a module for each subject.
+#![expect(clippy::disallowed_methods, reason = "tests start processes and read the environment")]
 
 mod configuration;
 mod generated;
