@@ -1,5 +1,6 @@
 //! The one integration binary: a module for each subject.
 #![expect(clippy::disallowed_methods, reason = "tests start processes and read the environment")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod configuration;
 mod generated;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::id::{Actor, Serial, SpecId, StateName};
+use crate::domain::plan::spec::SpecError as E;
 use crate::domain::plan::spec::{Digests, LaneFacts, Scope, SpecProject, SpecState};
 
 const KEY: DigestKey<'static> = DigestKey(b"key");
@@ -215,7 +216,6 @@ fn a_spec_survives_its_file_and_notices_an_edit() {
     let spec = spec(&plan(json!([change("x.a", &["create"], Value::Null, json!({"n": 1}), json!({"id": true}))])));
     let text = spec.to_text();
     assert_eq!(PlanSpec::read(&text).unwrap(), spec);
-    use super::super::spec::SpecError as E;
     assert!(matches!(PlanSpec::read(&text.replace("x.a", "x.b")), Err(E::Edited)));
     assert!(matches!(PlanSpec::read(&text[..text.len() / 2]), Err(E::Syntax(_))));
     assert!(matches!(PlanSpec::read(""), Err(E::Empty)));
