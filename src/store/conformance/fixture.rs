@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _, SqliteConnection};
-use uuid::Uuid;
 
 use super::support::Database;
 use crate::domain::address::{Address, Pattern};
@@ -134,7 +133,7 @@ impl Fixture {
 /// A run that has not been recorded.
 pub(super) fn new_run(state: StateId, actor: &str) -> NewRun {
     NewRun {
-        id: RunId(Uuid::now_v7()),
+        id: crate::clock::new_run_id(),
         state,
         kind: RunKind::Apply,
         actor: Actor(actor.to_owned()),

@@ -1,10 +1,8 @@
 //! Runs, specs, events, checkpoints, and how runs end.
 
-use uuid::Uuid;
-
 use super::fixture::{Fixture, LEASE, blocked, claims, commit, granted, new_run, pattern, write};
 use crate::domain::coordination::reservation::HeldAs;
-use crate::domain::id::{Actor, RunId, Serial, SpecId};
+use crate::domain::id::{Actor, Serial};
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{Origin, RunEnd, RunKind, RunStatus, Tools};
 use crate::store::model::{Checkpoint, NewSpec};
@@ -25,7 +23,7 @@ fn checkpoint(changed: &[&str], in_flight: &[&str]) -> Checkpoint {
 pub(super) async fn a_spec_comes_back_as_it_was_stored(f: &Fixture) {
     let state = f.state("prod").await.id;
     let spec = NewSpec {
-        id: SpecId(Uuid::now_v7()),
+        id: crate::clock::new_spec_id(),
         state,
         source_serial: Serial(3),
         actor: Actor("alice".to_owned()),
@@ -58,7 +56,7 @@ pub(super) async fn a_run_comes_back_as_it_was_recorded(f: &Fixture) {
     assert_eq!((run.ended_at, run.result_serial, run.error, run.conflict), (None, None, None, Vec::new()));
 
     let mut stray = new_run(state, "alice");
-    stray.spec = Some(SpecId(Uuid::now_v7()));
+    stray.spec = Some(crate::clock::new_spec_id());
     let refused = f.store.run_start(&stray).await.unwrap_err();
     assert!(matches!(refused, StoreError::NotFound { what: "spec", .. }), "{refused:?}");
     assert_eq!(f.sql("SELECT CAST(id AS text) FROM refresh_runs").await.unwrap(), [new.id.to_string()]);
@@ -132,7 +130,7 @@ pub(super) async fn a_run_moves_only_while_it_lives(f: &Fixture) {
     assert!(f.store.reservation_list(state).await.unwrap().is_empty());
     let late = f.store.run_advance(run, RunStatus::Applying).await.unwrap_err();
     assert!(matches!(&late, StoreError::LeaseLost { status, .. } if status == "failed"), "{late:?}");
-    let nobody = f.store.run_advance(RunId(Uuid::now_v7()), RunStatus::Applying).await;
+    let nobody = f.store.run_advance(crate::clock::new_run_id(), RunStatus::Applying).await;
     assert!(matches!(nobody, Err(StoreError::NotFound { .. })));
 }
 
@@ -153,7 +151,7 @@ pub(super) async fn events_keep_their_order_and_cannot_be_changed(f: &Fixture) {
     for sql in ["UPDATE run_events SET kind = 'x'", "DELETE FROM run_events"] {
         assert!(f.sql(sql).await.is_err(), "{sql}");
     }
-    let stray = f.store.event_append(RunId(Uuid::now_v7()), &[warning("x")]).await;
+    let stray = f.store.event_append(crate::clock::new_run_id(), &[warning("x")]).await;
     assert!(matches!(stray, Err(StoreError::NotFound { what: "run", .. })));
     assert!(f.store.event_list(f.run(f.state("prod").await.id, "bob").await).await.unwrap().is_empty());
 }
@@ -165,7 +163,7 @@ pub(super) async fn the_newest_checkpoint_counts(f: &Fixture) {
     let newer = checkpoint(&["a.x[\"k\"]", "output.o"], &["a.y"]);
     f.store.checkpoint_put(run, &newer).await.unwrap();
     assert_eq!(f.store.checkpoint_find(run).await.unwrap(), Some(newer.clone()));
-    let stray = f.store.checkpoint_put(RunId(Uuid::now_v7()), &newer).await;
+    let stray = f.store.checkpoint_put(crate::clock::new_run_id(), &newer).await;
     assert!(matches!(stray, Err(StoreError::NotFound { what: "run", .. })));
 }
 

@@ -1,13 +1,13 @@
 //! States: their names, their identity, and what does not exist.
 
 use secrecy::ExposeSecret as _;
-use uuid::Uuid;
 
 use super::fixture::{Fixture, commit, write};
-use crate::domain::id::{Lineage, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::id::{Lineage, Serial, StateId, StateName};
 use crate::store::StoreError;
 use crate::store::model::VersionQuery;
 
+#[expect(clippy::disallowed_methods, reason = "the machine's clock is what it is compared with")]
 pub(super) async fn the_clock_is_the_databases(f: &Fixture) {
     let first = f.store.now().await.unwrap();
     let second = f.store.now().await.unwrap();
@@ -44,8 +44,8 @@ pub(super) async fn two_creators_get_the_same_state(f: &Fixture) {
 }
 
 pub(super) async fn what_does_not_exist_is_not_found(f: &Fixture) {
-    let nowhere = StateId(Uuid::now_v7());
-    let nobody = RunId(Uuid::now_v7());
+    let nowhere = StateId(crate::clock::new_run_id().0);
+    let nobody = crate::clock::new_run_id();
     let all = VersionQuery { before: None, limit: 10, with_rows: true };
     let state = f.state("prod").await.id;
     for (what, error) in [
@@ -53,7 +53,7 @@ pub(super) async fn what_does_not_exist_is_not_found(f: &Fixture) {
         ("serial", f.store.snapshot(state, Some(Serial(1))).await.map(drop).unwrap_err()),
         ("changes", f.store.rows_changed_since(nowhere, Serial(0)).await.map(drop).unwrap_err()),
         ("versions", f.store.version_list(nowhere, all).await.map(drop).unwrap_err()),
-        ("spec", f.store.spec_find(SpecId(Uuid::now_v7())).await.map(drop).unwrap_err()),
+        ("spec", f.store.spec_find(crate::clock::new_spec_id()).await.map(drop).unwrap_err()),
         ("run", f.store.run_find(nobody).await.map(drop).unwrap_err()),
         ("events", f.store.event_list(nobody).await.map(drop).unwrap_err()),
         ("reservations", f.store.reservation_list(nowhere).await.map(drop).unwrap_err()),
