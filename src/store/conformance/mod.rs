@@ -10,6 +10,7 @@ mod reservations;
 mod runs;
 mod schema;
 mod states;
+#[expect(clippy::disallowed_methods, reason = "tests read the environment and the clock")]
 #[path = "../../../tests/support/database.rs"]
 mod support;
 
