@@ -2,7 +2,11 @@
 #![expect(clippy::disallowed_methods, reason = "tests start processes and read the environment")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[macro_use]
+mod harness;
+
 mod configuration;
+mod demo;
 mod generated;
 mod lab;
 mod terraform_process;
