@@ -10,4 +10,5 @@ mod demo;
 mod generated;
 mod lab;
 mod terraform_process;
+mod third_party;
 mod workspace;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use camino::Utf8Path;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, Column as _, ConnectOptions as _, Connection as _, Row as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 use tempfile::TempDir;
 
 /// Runs each test function on a fresh database of each backend, as two tests `NAME::sqlite` and `NAME::postgres`.
