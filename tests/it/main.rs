@@ -5,6 +5,7 @@
 #[macro_use]
 mod harness;
 
+mod cases;
 mod configuration;
 mod demo;
 mod generated;
