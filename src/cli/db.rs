@@ -8,12 +8,11 @@ use super::project::Place;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::style::good;
-use crate::store::open;
 
 /// Runs the command.
 pub async fn migrate(session: &Session) -> Result<Exit, KlError> {
     let place = Place::find(Utf8Path::new("."))?;
-    let store = open::open_unchecked(&session.database(&place)?).await?;
+    let store = crate::store::open_unchecked(&session.database(&place)?).await?;
     let (before, after) = store.migrate().await?;
     let text = if before == after {
         format!("{} The schema is up to date (version {after}).\n", good("✓"))

@@ -28,8 +28,8 @@ use crate::domain::run::Run;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::Context;
+use crate::store::DatabaseUrl;
 use crate::store::Store;
-use crate::store::open::{self, DatabaseUrl};
 use crate::terraform::Stop;
 
 /// What a command works with.
@@ -80,7 +80,7 @@ impl Session {
     pub fn database(&self, place: &Place) -> Result<DatabaseUrl, KlError> {
         let given = self.global.database.clone().or_else(|| self.env.get(env::DATABASE_URL));
         let text = given.unwrap_or_else(|| place.default_database().to_string());
-        DatabaseUrl::parse(&text).map_err(|error| {
+        text.parse::<DatabaseUrl>().map_err(|error| {
             KlError::usage("the database's address cannot be used")
                 .because(error)
                 .hint("give a path for SQLite, or postgres://USER@HOST/DATABASE")
@@ -89,7 +89,7 @@ impl Session {
 
     /// Opens the store of a place.
     pub async fn store(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
-        Ok(open::open(&self.database(place)?).await?)
+        Ok(crate::store::open(&self.database(place)?).await?)
     }
 
     /// The store of the current directory.

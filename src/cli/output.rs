@@ -10,6 +10,7 @@ use super::args::{Color, Format, Global};
 use crate::error::KlError;
 use crate::report::event::Sink;
 use crate::report::json;
+use crate::report::live::LiveSink;
 use crate::report::style::{dim, loud};
 use crate::report::terminal::TerminalSink;
 
@@ -77,9 +78,25 @@ impl Output {
         }
     }
 
-    /// The sink for the pipeline's events.
+    /// The sink for the pipeline's events: live lines for a person at a terminal, plain lines for a log.
     #[must_use]
     pub fn sink(&self) -> Arc<dyn Sink> {
+        if let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size_of(std::io::stderr())
+            && !self.quiet
+        {
+            let sink = Arc::new(LiveSink::new(AutoStream::new(std::io::stderr(), self.color), width.into()));
+            let ticking = Arc::downgrade(&sink);
+            std::thread::spawn(move || {
+                loop {
+                    std::thread::sleep(std::time::Duration::from_secs(1));
+                    match ticking.upgrade() {
+                        Some(sink) => sink.tick(),
+                        None => return,
+                    }
+                }
+            });
+            return sink;
+        }
         Arc::new(TerminalSink::new(AutoStream::new(std::io::stderr(), self.color), self.quiet))
     }
 

@@ -153,11 +153,16 @@ pub fn identity(args: &ActorArgs, env: &EnvSnapshot) -> (Actor, CiContext) {
     let context = ci::detect(|name| env.get(name));
     let actor = args.actor.clone().or_else(|| env.get(env::ACTOR)).or_else(|| context.actor.clone());
     let actor = actor.unwrap_or_else(|| {
-        let user = env.get("USER").or_else(|| env.get("LOGNAME")).unwrap_or_else(|| "unknown".to_owned());
+        let user = env.get("USER").or_else(|| env.get("LOGNAME")).or_else(user).unwrap_or_else(|| "unknown".to_owned());
         let host = env.get("HOSTNAME").or_else(hostname).unwrap_or_else(|| "localhost".to_owned());
         format!("{user}@{host}")
     });
     (Actor(actor), context)
+}
+
+/// The user whom the system knows, where the environment does not say (cron, containers).
+fn user() -> Option<String> {
+    nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.name)
 }
 
 fn hostname() -> Option<String> {

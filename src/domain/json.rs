@@ -3,11 +3,16 @@
 //! Terraform writes integers of any length, and a detour through `f64` would change them (facts B5). `serde_json`
 //! does the parsing; this module keeps what its own value type drops.
 
+mod tokens;
+
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+pub(in crate::domain) use tokens::Tokens;
 
 /// How deep a document may nest. Terraform's own go to about a dozen.
 const MAX_DEPTH: usize = 200;
@@ -62,25 +67,36 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                let mut seen = std::collections::HashMap::new();
-                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
-                    match seen.entry(name.clone()) {
-                        std::collections::hash_map::Entry::Occupied(place) => {
-                            let position: usize = *place.get();
-                            members[position] = (name, value);
-                        }
-                        std::collections::hash_map::Entry::Vacant(place) => {
-                            place.insert(members.len());
-                            members.push((name, value));
-                        }
-                    }
+                while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
+                    members.push(member);
                 }
+                last_of_equal_names(&mut members);
                 Ok(members)
             }
         }
 
         deserializer.deserialize_map(InOrder).map(Members)
     }
+}
+
+/// Of members with one name leaves one: the last one's value at the first one's place.
+fn last_of_equal_names<T>(members: &mut Vec<(String, T)>) {
+    let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    if names.windows(2).all(|pair| pair[0] != pair[1]) {
+        return;
+    }
+    let mut places = HashMap::new();
+    let mut kept: Vec<(String, T)> = Vec::new();
+    for (name, value) in members.drain(..) {
+        if let Some(&place) = places.get(&name) {
+            kept[place] = (name, value);
+        } else {
+            places.insert(name.clone(), kept.len());
+            kept.push((name, value));
+        }
+    }
+    *members = kept;
 }
 
 impl Json {
@@ -98,29 +114,40 @@ impl Json {
     /// # Errors
     /// When a string in it is not Unicode, or it nests too deep.
     pub fn from_raw(raw: &RawValue) -> Result<Self, JsonError> {
-        Self::at_depth(raw.get(), 0)
+        let mut tokens = Tokens::new(raw.get());
+        let first = tokens.next().unwrap_or_default();
+        Self::build(first, &mut tokens, 0)
     }
 
-    fn at_depth(text: &str, depth: usize) -> Result<Self, JsonError> {
+    /// The value that starts with `first`. The text is known to be JSON, so only strings can still be wrong.
+    fn build(first: &str, tokens: &mut Tokens<'_>, depth: usize) -> Result<Self, JsonError> {
         if depth > MAX_DEPTH {
             return Err(JsonError::TooDeep);
         }
-        Ok(match text.as_bytes().first() {
+        Ok(match first.as_bytes().first() {
             Some(b'{') => {
-                let Members(members) = serde_json::from_str(text)?;
-                let read = |(name, raw): (String, &RawValue)| Ok((name, Self::at_depth(raw.get(), depth + 1)?));
-                Self::Object(members.into_iter().map(read).collect::<Result<_, JsonError>>()?)
+                let mut members = Vec::new();
+                while let Some(token) = tokens.next().filter(|token| *token != "}") {
+                    let name = if token == "," { tokens.next().unwrap_or_default() } else { token };
+                    let value = tokens.nth(1).unwrap_or_default();
+                    members.push((unquoted(name)?, Self::build(value, tokens, depth + 1)?));
+                }
+                last_of_equal_names(&mut members);
+                Self::Object(members)
             }
             Some(b'[') => {
-                let items: Vec<&RawValue> = serde_json::from_str(text)?;
-                let read = |raw: &RawValue| Self::at_depth(raw.get(), depth + 1);
-                Self::Array(items.into_iter().map(read).collect::<Result<_, JsonError>>()?)
+                let mut items = Vec::new();
+                while let Some(token) = tokens.next().filter(|token| *token != "]") {
+                    let item = if token == "," { tokens.next().unwrap_or_default() } else { token };
+                    items.push(Self::build(item, tokens, depth + 1)?);
+                }
+                Self::Array(items)
             }
-            Some(b'"') => Self::String(serde_json::from_str(text)?),
+            Some(b'"') => Self::String(unquoted(first)?),
             Some(b't') => Self::Bool(true),
             Some(b'f') => Self::Bool(false),
             Some(b'n') => Self::Null,
-            _ => Self::Number(text.to_owned()),
+            _ => Self::Number(first.to_owned()),
         })
     }
 
@@ -255,20 +282,32 @@ impl fmt::Display for Json {
     }
 }
 
+/// The text of a string token.
+fn unquoted(token: &str) -> Result<String, serde_json::Error> {
+    match token.get(1..token.len().saturating_sub(1)) {
+        Some(text) if !text.contains('\\') => Ok(text.to_owned()),
+        _ => serde_json::from_str(token),
+    }
+}
+
 /// A JSON string literal; the control characters are the only ones that need an escape.
 pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            control if u32::from(control) < 0x20 => out.push_str(&format!("\\u{:04x}", u32::from(control))),
-            _ => out.push(letter),
+    let mut rest = text;
+    while let Some(at) = rest.find(|letter: char| letter < ' ' || letter == '"' || letter == '\\') {
+        out.push_str(&rest[..at]);
+        // What was found is one byte long.
+        match rest.as_bytes()[at] {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            control => out.push_str(&format!("\\u{control:04x}")),
         }
+        rest = &rest[at + 1..];
     }
+    out.push_str(rest);
     out.push('"');
 }
 
@@ -296,6 +335,8 @@ fn normal_number(token: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -322,6 +363,39 @@ mod tests {
     #[test]
     fn of_equal_names_the_last_counts() {
         assert_eq!(Json::parse(r#"{"a":1,"a":2}"#).unwrap().to_string(), r#"{"a":2}"#);
+    }
+
+    fn any_value() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+        ];
+        leaf.prop_recursive(4, 60, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Into::into),
+                proptest::collection::btree_map(any::<String>(), inner, 0..6)
+                    .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_reads_as_the_parser_reads_it(value in any_value()) {
+            for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
+                let ours = Json::parse(&text).unwrap();
+                for printed in [ours.to_string(), ours.canonical()] {
+                    prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&printed).unwrap(), &value);
+                }
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in any::<String>(), near in r#"[\[\]{}:,"\\u0-9a-f \n-]{0,40}"#) {
+            drop((Json::parse(&text), Json::parse(&near)));
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bench::Bench;
 use super::commit::{self, Outcome};
-use super::execute::{self, LaneChoice};
+use super::execute::{self, LaneChoice, Rehearsal};
 use super::record::Recorder;
 use super::reserve::{self, Heartbeat};
 use super::stale::{self, Verdict};
@@ -178,6 +178,7 @@ async fn check_fit(ctx: &Context, project: &Project, spec: &PlanSpec, rules: &Ru
         ))
         .hint("apply the spec in the directory that it was planned in, or name the state with --state"));
     }
+    missing_variables(project, spec)?;
     let stored = ctx.store.spec_find(spec.id).await.map_err(|error| match error {
         StoreError::NotFound { .. } => KlError::usage(format!("the database does not know the spec {}", spec.id))
             .hint("use the database that the plan was made with (--database, KL_DATABASE_URL)"),
@@ -388,15 +389,26 @@ async fn under_reservation(
     let bench = Bench::prepare(ctx, project).await?;
     let tools = bench.tools()?;
     ctx.store.run_tools(recorder.run(), &tools).await?;
-    let trunk_tools = Tools { providers: snapshot.providers.clone(), ..Tools::default() };
+    let trunk_tools = Tools {
+        program: tools.program.clone(),
+        version: snapshot.document.terraform_version.clone(),
+        providers: snapshot.providers.clone(),
+    };
     let differences = version_differences(&trunk_tools, &tools);
     if !differences.is_empty() {
         recorder.record(RunEvent::VersionsDiffer { differences }).await?;
     }
-    missing_variables(project, spec)?;
     let done = recover::done_by_same_spec(ctx, held.state(), spec).await?;
-    let ready =
-        execute::prepare(ctx, recorder, &bench, spec, &snapshot, options.lane, options.accept_values, &done).await?;
+    let rehearsal = Rehearsal {
+        ctx,
+        recorder,
+        bench: &bench,
+        spec,
+        snapshot: &snapshot,
+        accept_values: options.accept_values,
+        done: &done,
+    };
+    let ready = rehearsal.prepare(options.lane).await?;
     if ready.nothing_left {
         return ended(ctx, recorder, RunStatus::Noop).await;
     }

@@ -16,7 +16,7 @@ use crate::domain::state::document::{DocumentHead, StateDocument};
 use crate::domain::state::{Row, projection};
 use crate::error::KlError;
 use crate::report::event::{Progress, Stage};
-use crate::store::model::StateHead;
+use crate::store::model::Snapshot;
 use crate::terraform::{Dirs, PlanRequest, Product, Stop, Terraform, providers_locked};
 use crate::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest, repository_root};
 
@@ -45,7 +45,7 @@ impl Bench {
         let request = WorkspaceRequest {
             parent: temp_dir(),
             root_module: project.dir.clone(),
-            extra_roots: local_modules(&project.dir, project.terraform.product())?,
+            extra_roots: local_modules(&project.dir, project.terraform.product()),
             workspace: project.workspace.clone(),
         };
         let mut workspace = blocking(move || Workspace::create(&request)).await??;
@@ -111,16 +111,16 @@ impl Bench {
         }
     }
 
-    /// Puts rows where Terraform finds them as its state.
-    pub fn place(&self, head: &StateHead, document: &DocumentHead, rows: Vec<Row>) -> Result<(), KlError> {
-        if rows.is_empty() && head.serial.0 == 0 {
+    /// Puts rows of the trunk where Terraform finds them as its state.
+    pub fn place(&self, trunk: Option<&Snapshot>, rows: Vec<Row>) -> Result<(), KlError> {
+        let Some(trunk) = trunk.filter(|trunk| trunk.head.serial.0 > 0) else {
             // No file at all is the state from which Terraform starts something new.
-            return self.with_workspace(|workspace| workspace.remove_slice());
-        }
+            return self.with_workspace(Workspace::remove_slice);
+        };
         let document = StateDocument {
-            head: DocumentHead { terraform_version: document.terraform_version.clone(), extra: Vec::new() },
-            lineage: head.lineage.clone(),
-            serial: head.serial,
+            head: DocumentHead { terraform_version: trunk.document.terraform_version.clone(), extra: Vec::new() },
+            lineage: trunk.head.lineage.clone(),
+            serial: trunk.head.serial,
             rows,
         };
         let text = projection::write(&document);
@@ -205,13 +205,12 @@ fn read_tree(
     let mut modules = BTreeMap::new();
     for (module, dir) in module_dirs {
         let dir = dirs.root_module_dir.join(dir);
-        let config = match read.get(&dir) {
-            Some(config) => config.clone(),
-            None => {
-                let config = read_module(&dir, product)?.unwrap_or_default();
-                read.insert(dir, config.clone());
-                config
-            }
+        let config = if let Some(config) = read.get(&dir) {
+            config.clone()
+        } else {
+            let config = read_module(&dir, product)?.unwrap_or_default();
+            read.insert(dir, config.clone());
+            config
         };
         modules.insert(module.clone(), config);
     }
@@ -243,9 +242,9 @@ fn read_module(dir: &Utf8Path, product: Product) -> Result<Option<ModuleConfig>,
 }
 
 /// Directories of local modules that a root module reaches, wherever they are.
-fn local_modules(root: &Utf8Path, product: Product) -> Result<Vec<Utf8PathBuf>, KlError> {
+fn local_modules(root: &Utf8Path, product: Product) -> Vec<Utf8PathBuf> {
     if repository_root(root).is_some() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let mut found: BTreeSet<Utf8PathBuf> = BTreeSet::new();
     let mut queue = vec![root.to_owned()];
@@ -262,7 +261,7 @@ fn local_modules(root: &Utf8Path, product: Product) -> Result<Vec<Utf8PathBuf>, 
             }
         }
     }
-    Ok(found.into_iter().collect())
+    found.into_iter().collect()
 }
 
 /// A file of the checkout as people name it: relative to the repository, without `.` and `..`.

@@ -54,121 +54,141 @@ pub struct Ready {
     plan_file: Utf8PathBuf,
 }
 
-/// Plans on the slice, in the narrow lane first when it may do, and compares.
-pub async fn prepare(
-    ctx: &Context,
-    recorder: &Recorder,
-    bench: &Bench,
-    spec: &PlanSpec,
-    snapshot: &Snapshot,
-    choice: LaneChoice,
-    accept_values: bool,
-    done: &BTreeSet<String>,
-) -> Result<Ready, KlError> {
-    let limit = targets(spec);
-    let mut reasons = spec.lane.footprint_because.clone();
-    if limit.is_none() && reasons.is_empty() {
-        reasons.push("no list of targets can limit the plan to the write set".to_owned());
+/// Everything that planning again needs.
+pub struct Rehearsal<'a> {
+    /// What every story needs.
+    pub ctx: &'a Context,
+    /// The run's timeline.
+    pub recorder: &'a Recorder,
+    /// The workspace.
+    pub bench: &'a Bench,
+    /// The reviewed plan.
+    pub spec: &'a PlanSpec,
+    /// The trunk, under the run's reservations.
+    pub snapshot: &'a Snapshot,
+    /// Whether other values of the same shape may pass.
+    pub accept_values: bool,
+    /// Rows that an earlier apply of the same spec has already brought into the trunk.
+    pub done: &'a BTreeSet<String>,
+}
+
+impl Rehearsal<'_> {
+    /// Plans on the slice, in the narrow lane first when it may do, and compares.
+    pub async fn prepare(&self, choice: LaneChoice) -> Result<Ready, KlError> {
+        let mut reasons = self.spec.lane.footprint_because.clone();
+        let narrow = targets(Lane::Narrow, self.spec);
+        if narrow.is_none() && reasons.is_empty() {
+            reasons.push("no list of targets can limit the plan to the write set".to_owned());
+        }
+        match (choice, narrow) {
+            (LaneChoice::Narrow, None) => {
+                Err(KlError::usage(format!("the narrow lane cannot be used: {}", reasons.join("; ")))
+                    .hint("leave out `--lane narrow`"))
+            }
+            (LaneChoice::Narrow, Some(limit)) => {
+                let (ready, comparison) = self.attempt(Lane::Narrow, &[], Some(&limit)).await?;
+                self.judge(ready, &comparison)
+            }
+            (LaneChoice::Auto, Some(limit)) if reasons.is_empty() => {
+                let first = self.attempt(Lane::Narrow, &[], Some(&limit)).await;
+                let reason = match first {
+                    Ok((ready, comparison)) if self.accepts(comparison.relation) => return Ok(ready),
+                    Ok((_, comparison)) => format!(
+                        "the plan on the narrow slice is not the reviewed one ({})",
+                        comparison.relation.word()
+                    ),
+                    Err(error) if self.ctx.stop.interrupt.is_cancelled() => return Err(error),
+                    Err(error) => {
+                        format!("terraform could not plan on the narrow slice: {}", summary(&error.chain()))
+                    }
+                };
+                self.recorder.record(RunEvent::FellBack { reason: reason.clone() }).await?;
+                self.footprint(&[reason]).await
+            }
+            (LaneChoice::Auto, _) => self.footprint(&reasons).await,
+            (LaneChoice::Footprint, _) => self.footprint(&["asked for with --lane footprint".to_owned()]).await,
+        }
     }
-    let lane = match choice {
-        LaneChoice::Narrow if limit.is_none() => {
-            return Err(KlError::usage(format!("the narrow lane cannot be used: {}", reasons.join("; ")))
-                .hint("leave out `--lane narrow`"));
+
+    /// Plans on everything that the configuration describes: limited to the write set where that is possible, so that
+    /// another request's merged but not yet applied change stays out.
+    async fn footprint(&self, reasons: &[String]) -> Result<Ready, KlError> {
+        let limit = targets(Lane::Footprint, self.spec);
+        if !self.spec.lane.checks || limit.is_none() {
+            let (ready, comparison) = self.attempt(Lane::Footprint, reasons, limit.as_deref()).await?;
+            return self.judge(ready, &comparison);
         }
-        LaneChoice::Narrow => Lane::Narrow,
-        LaneChoice::Footprint => {
-            reasons = vec!["asked for with --lane footprint".to_owned()];
-            Lane::Footprint
+        // Checks are evaluated only without targets, and never stop an apply. When the whole plan holds more than the
+        // reviewed change, applying that change alone is worth more than their results.
+        let (ready, comparison) = self.attempt(Lane::Footprint, reasons, None).await?;
+        if self.accepts(comparison.relation) {
+            return Ok(ready);
         }
-        LaneChoice::Auto if reasons.is_empty() => Lane::Narrow,
-        LaneChoice::Auto => Lane::Footprint,
-    };
-    let accepted =
-        |relation: Relation| relation <= Relation::Refined || (relation == Relation::ValuesDiffer && accept_values);
-    let first = attempt(ctx, recorder, bench, spec, snapshot, lane, &reasons, limit.as_deref(), done).await;
-    let second = match (&first, lane, choice) {
-        (Ok((_, comparison)), _, _) if accepted(comparison.relation) => first,
-        (Ok((_, comparison)), Lane::Narrow, LaneChoice::Auto) => {
-            let reason =
-                format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word());
-            fall_back(ctx, recorder, bench, spec, snapshot, reason, limit.as_deref(), done).await
-        }
-        (Err(error), Lane::Narrow, LaneChoice::Auto) if !ctx.stop.interrupt.is_cancelled() => {
-            let reason = format!("terraform could not plan on the narrow slice: {}", first_line(&error.chain()));
-            fall_back(ctx, recorder, bench, spec, snapshot, reason, limit.as_deref(), done).await
-        }
-        _ => first,
-    };
-    let (ready, comparison) = second?;
-    if accepted(comparison.relation) { Ok(ready) } else { Err(refusal(&comparison)) }
+        let reason = format!(
+            "the whole plan is not the reviewed one ({}); limited to the reviewed changes, checks are not evaluated",
+            comparison.relation.word()
+        );
+        let (ready, comparison) = self.attempt(Lane::Footprint, &[reason], limit.as_deref()).await?;
+        self.judge(ready, &comparison)
+    }
+
+    fn judge(&self, ready: Ready, comparison: &Comparison) -> Result<Ready, KlError> {
+        if self.accepts(comparison.relation) { Ok(ready) } else { Err(refusal(comparison)) }
+    }
+
+    fn accepts(&self, relation: Relation) -> bool {
+        relation <= Relation::Refined || (relation == Relation::ValuesDiffer && self.accept_values)
+    }
+
+    async fn attempt(
+        &self,
+        lane: Lane,
+        reasons: &[String],
+        limit: Option<&[String]>,
+    ) -> Result<(Ready, Comparison), KlError> {
+        let Self { ctx, recorder, bench, spec, snapshot, .. } = self;
+        let before = slice::cut(lane, spec, bench.tree(), snapshot.rows.iter().map(|(row, _)| row));
+        recorder
+            .record(RunEvent::LaneChosen {
+                lane: lane.word().to_owned(),
+                reasons: reasons.to_vec(),
+                slice_rows: before.len(),
+                trunk_rows: snapshot.rows.len(),
+                targets: limit.map_or(0, <[String]>::len),
+            })
+            .await?;
+        bench.place(Some(snapshot), before.clone())?;
+        ctx.begins(Stage::Replan);
+        let request = PlanRequest {
+            targets: limit.map(<[String]>::to_vec).unwrap_or_default(),
+            replace: spec.scope.replace.clone(),
+            destroy: spec.scope.mode == PlanMode::Destroy,
+            ..bench.request()
+        };
+        let targeted = !request.targets.is_empty();
+        let (plan, _) = bench.plan(&request, &ctx.stop).await?;
+        let key = DigestKey(snapshot.head.secret.expose_secret().as_bytes());
+        let comparison = resumed(compare(spec, &plan, targeted, &key)?, self.done);
+        recorder
+            .record(RunEvent::Replanned {
+                relation: comparison.relation.word().to_owned(),
+                differences: comparison.differences.iter().take(MAX_DIFFERENCES).map(ToString::to_string).collect(),
+            })
+            .await?;
+        let ready = Ready {
+            before,
+            drifted: drifted(&plan),
+            write_set: spec.write_patterns(),
+            nothing_left: comparison.footprint.write.is_empty() && comparison.footprint.outputs.is_empty(),
+            plan_file: request.out,
+        };
+        Ok((ready, comparison))
+    }
 }
 
-fn first_line(text: &str) -> String {
+/// The first lines of a long message.
+fn summary(text: &str) -> String {
     text.lines().take(3).map(str::trim).collect::<Vec<_>>().join(" ")
-}
-
-async fn fall_back(
-    ctx: &Context,
-    recorder: &Recorder,
-    bench: &Bench,
-    spec: &PlanSpec,
-    snapshot: &Snapshot,
-    reason: String,
-    limit: Option<&[String]>,
-    done: &BTreeSet<String>,
-) -> Result<(Ready, Comparison), KlError> {
-    recorder.record(RunEvent::FellBack { reason: reason.clone() }).await?;
-    attempt(ctx, recorder, bench, spec, snapshot, Lane::Footprint, &[reason], limit, done).await
-}
-
-#[expect(clippy::too_many_arguments, reason = "one attempt needs all that a lane is made of")]
-async fn attempt(
-    ctx: &Context,
-    recorder: &Recorder,
-    bench: &Bench,
-    spec: &PlanSpec,
-    snapshot: &Snapshot,
-    lane: Lane,
-    reasons: &[String],
-    limit: Option<&[String]>,
-    done: &BTreeSet<String>,
-) -> Result<(Ready, Comparison), KlError> {
-    let before = slice::cut(lane, spec, bench.tree(), snapshot.rows.iter().map(|(row, _)| row));
-    recorder
-        .record(RunEvent::LaneChosen {
-            lane: lane.word().to_owned(),
-            reasons: reasons.to_vec(),
-            slice_rows: before.len(),
-            trunk_rows: snapshot.rows.len(),
-            targets: limit.map_or(0, <[String]>::len),
-        })
-        .await?;
-    bench.place(&snapshot.head, &snapshot.document, before.clone())?;
-    ctx.begins(Stage::Replan);
-    let request = PlanRequest {
-        targets: limit.map(<[String]>::to_vec).unwrap_or_default(),
-        replace: spec.scope.replace.clone(),
-        destroy: spec.scope.mode == PlanMode::Destroy,
-        ..bench.request()
-    };
-    let targeted = !request.targets.is_empty();
-    let (plan, _) = bench.plan(&request, &ctx.stop).await?;
-    let key = DigestKey(snapshot.head.secret.expose_secret().as_bytes());
-    let comparison = resumed(compare(spec, &plan, targeted, &key)?, done);
-    recorder
-        .record(RunEvent::Replanned {
-            relation: comparison.relation.word().to_owned(),
-            differences: comparison.differences.iter().take(MAX_DIFFERENCES).map(ToString::to_string).collect(),
-        })
-        .await?;
-    let ready = Ready {
-        before,
-        drifted: drifted(&plan),
-        write_set: write_set(spec),
-        nothing_left: comparison.footprint.write.is_empty() && comparison.footprint.outputs.is_empty(),
-        plan_file: request.out,
-    };
-    Ok((ready, comparison))
 }
 
 /// Leaves out what an earlier, half-way apply of the same spec has already done: nothing is planned there any more,
@@ -196,10 +216,6 @@ fn resumed(mut comparison: Comparison, done: &BTreeSet<String>) -> Comparison {
 
 fn drifted(plan: &PlanJson) -> BTreeSet<String> {
     plan.resource_drift.iter().map(|change| change.address.clone()).collect()
-}
-
-fn write_set(spec: &PlanSpec) -> Vec<Pattern> {
-    spec.write_patterns()
 }
 
 fn refusal(comparison: &Comparison) -> KlError {

@@ -71,11 +71,8 @@ pub async fn import(ctx: &Context, name: &StateName, document: StateDocument) ->
     let recorder = Recorder::new(ctx.store.clone(), ctx.sink.clone(), run);
     let result = reserved_import(ctx, &recorder, &claims, &head, document).await;
     if let Err(error) = &result {
-        let (status, conflict) = match error.1.is_empty() {
-            true => (RunStatus::Failed, Vec::new()),
-            false => (RunStatus::Conflict, error.1.clone()),
-        };
-        let end = RunEnd { error: Some(error.0.chain()), conflict, ..RunEnd::plain(status) };
+        let status = if error.1.is_empty() { RunStatus::Failed } else { RunStatus::Conflict };
+        let end = RunEnd { error: Some(error.0.chain()), conflict: error.1.clone(), ..RunEnd::plain(status) };
         drop(ctx.store.run_end(run, &end).await);
     }
     result.map(Imported::Committed).map_err(|error| error.0)

@@ -41,10 +41,13 @@ pub async fn plan(ctx: &Context, project: &Project, scope: Scope, rules: &Rules)
     // The configuration is looked at before the database is touched: a wrong directory leaves nothing behind.
     let bench = Bench::prepare(ctx, project).await?;
     let scope = with_files(&bench, scope)?;
-    let head = ctx.store.state_ensure(&project.state).await?;
-    let snapshot = ctx.store.snapshot(head.id, None).await?;
-    let rows: Vec<Row> = snapshot.rows.iter().map(|(row, _)| row.clone()).collect();
-    bench.place(&snapshot.head, &snapshot.document, rows.clone())?;
+    let known = match ctx.store.state_find(&project.state).await? {
+        Some(head) => Some(ctx.store.snapshot(head.id, None).await?),
+        None => None,
+    };
+    let trunk = known.iter().flat_map(|snapshot| &snapshot.rows);
+    let rows: Vec<Row> = trunk.map(|(row, _)| row.clone()).collect();
+    bench.place(known.as_ref(), rows.clone())?;
 
     ctx.begins(Stage::Plan);
     let request = PlanRequest {
@@ -62,8 +65,13 @@ pub async fn plan(ctx: &Context, project: &Project, scope: Scope, rules: &Rules)
     let (plan, warnings) = planned?;
 
     ctx.begins(Stage::Analyse);
-    let graph = crate::domain::graph::dot::edges(&graph?)
+    let graph = crate::domain::graph::graph_edges::graph_edges(&graph?)
         .map_err(|error| KlError::failed("terraform graph printed something that kl cannot read").because(error))?;
+    // A plan that failed leaves no trace, not even the name of a new state.
+    let snapshot = match known {
+        Some(snapshot) => snapshot,
+        None => Snapshot::before_any_version(ctx.store.state_ensure(&project.state).await?),
+    };
     let spec = derive(ctx, project, &bench, &snapshot, &rows, &plan, scope, rules, &graph)?;
     store(ctx, &snapshot.head, &spec).await?;
     Ok(Planned { spec, warnings })
@@ -127,10 +135,12 @@ fn derive(
         connect(&[&own, &from_plan, graph], &roots, &mut reads);
     }
     let edges = [&own, &from_plan, graph];
-    let footprint_because =
-        lane::footprint_reasons(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
+    let beyond = lane::beyond(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
     let lane = LaneFacts {
-        footprint_because,
+        footprint_because: beyond.reasons,
+        dependents: beyond.dependents,
+        untargetable_conditions: beyond.untargetable,
+        checks: beyond.checks,
         closure: reads.resources.iter().filter(|resource| resource.mode != Mode::Ephemeral).cloned().collect(),
         output_targets: targetable(&for_outputs),
         untargetable_outputs: roots.outputs.iter().any(|output| reaches_nothing(tree, &coarse, output)),

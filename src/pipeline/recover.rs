@@ -42,7 +42,7 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError>
         })
         .await?;
     let recorder = Recorder::new(ctx.store.clone(), ctx.sink.clone(), run);
-    let held = match ctx.store.quarantine_adopt(failed, run, DEFAULT_LEASE).await {
+    let held = match ctx.store.quarantine_adopt(run, failed, DEFAULT_LEASE).await {
         Ok(held) => held,
         Err(StoreError::NotFound { .. }) => {
             ctx.store.run_end(run, &RunEnd::failed("nothing to recover")).await?;
@@ -52,8 +52,7 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError>
         }
         Err(error) => return Err(error.into()),
     };
-    // From here on a crash leaves this run lost, with the same checkpoint: it can be recovered in the same way.
-    ctx.store.checkpoint_put(run, &checkpoint).await?;
+    // The checkpoint went over with the rows: a crash from here on leaves this run lost, to be recovered the same way.
     let snapshot = ctx.store.snapshot(old.state, None).await?;
     let left = document::read(&checkpoint.state)?;
     let writes =

@@ -122,7 +122,7 @@ pub async fn refresh(
 
 /// Plans and applies `-refresh-only` in the workspace: only its own copy of the state changes.
 async fn look(ctx: &Context, bench: &Bench, snapshot: &Snapshot, before: &[Row]) -> Result<Vec<Change>, KlError> {
-    bench.place(&snapshot.head, &snapshot.document, before.to_vec())?;
+    bench.place(Some(snapshot), before.to_vec())?;
     ctx.begins(Stage::Plan);
     let request = PlanRequest { refresh_only: true, ..bench.request() };
     let (plan, _) = bench.plan(&request, &ctx.stop).await?;

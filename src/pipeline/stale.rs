@@ -34,7 +34,7 @@ pub async fn judge(recorder: &Recorder, staleness: Staleness, rules: &Rules) -> 
         recorder.record(RunEvent::StaleCheckPassed { outside: staleness.outside }).await?;
         return Ok(Verdict::Fresh);
     }
-    let revalidate = rules.on_stale == OnStale::Revalidate && !(rules.strict && !staleness.write.is_empty());
+    let revalidate = rules.on_stale == OnStale::Revalidate && (!rules.strict || staleness.write.is_empty());
     let event = RunEvent::StaleCheckFailed { read: staleness.read.clone(), write: staleness.write.clone(), revalidate };
     recorder.record(event).await?;
     Ok(if revalidate { Verdict::Revalidate } else { Verdict::Refused(refusal(&staleness)) })

@@ -3,6 +3,7 @@
 pub mod conflict;
 pub mod event;
 pub mod json;
+pub mod live;
 pub mod plan;
 pub mod style;
 pub mod table;

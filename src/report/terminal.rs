@@ -25,19 +25,29 @@ impl<W: Write + Send> TerminalSink<W> {
 
 impl<W: Write + Send> Sink for TerminalSink<W> {
     fn emit(&self, progress: &Progress) {
-        let (text, important) = match progress {
-            Progress::Begins(stage) => (Some(format!("{} {}", dim("·"), stage.words())), false),
-            Progress::Run(event) => (line(event), matters(event)),
-            Progress::Warning(text) => (Some(format!("{} {}", warn("warning:"), plain(text))), true),
-            Progress::WorkspaceKept(path) => (Some(format!("The workspace was kept: {path}")), true),
+        let important = match progress {
+            Progress::Begins(_) => false,
+            Progress::Run(event) => matters(event),
+            Progress::Warning(_) | Progress::WorkspaceKept(_) => true,
         };
-        if let Some(text) = text
-            && (important || !self.quiet)
+        if (important || !self.quiet)
+            && let Some(text) = text(progress)
             && let Ok(mut out) = self.out.lock()
         {
             // A closed standard error must not end an apply.
             drop(writeln!(out, "{text}"));
         }
+    }
+}
+
+/// The line for something that the pipeline tells; none for what would only repeat another line.
+#[must_use]
+pub fn text(progress: &Progress) -> Option<String> {
+    match progress {
+        Progress::Begins(stage) => Some(format!("{} {}", dim("·"), stage.words())),
+        Progress::Run(event) => line(event),
+        Progress::Warning(text) => Some(format!("{} {}", warn("warning:"), plain(text))),
+        Progress::WorkspaceKept(path) => Some(format!("The workspace was kept: {path}")),
     }
 }
 

@@ -3,8 +3,18 @@
 //! Every method says what it guarantees; `store::conformance` checks the same on both backends. All times are the
 //! database's.
 
+mod codec;
+#[cfg(test)]
+mod conformance;
+mod decide;
+mod fault;
 pub mod model;
-pub mod open;
+mod open;
+mod postgres;
+mod schema;
+mod sqlite;
+mod url;
+mod values;
 
 use std::time::Duration;
 
@@ -15,6 +25,9 @@ use crate::domain::coordination::reservation::{Blocker, Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+pub use open::{open, open_unchecked};
+pub use url::{DatabaseUrl, DatabaseUrlError};
+
 use model::{
     Checkpoint, Commit, Committed, NewSpec, RowChange, Snapshot, StateHead, StoredSpec, Version, VersionQuery,
 };
@@ -83,6 +96,11 @@ pub enum StoreError {
     },
 }
 
+/// The error for something that does not exist.
+pub(in crate::store) fn not_found(what: &'static str, id: impl std::fmt::Display) -> StoreError {
+    StoreError::NotFound { what, id: id.to_string() }
+}
+
 /// The proof that a run holds its reservations. Only [`Store::reservation_acquire`] makes one, and a commit takes it,
 /// so that committing without a reservation does not compile. That the proof is still good is checked at the commit.
 #[derive(Debug)]
@@ -94,6 +112,16 @@ pub struct Held {
 }
 
 impl Held {
+    /// Made where the reservations were granted, and nowhere else.
+    pub(in crate::store) fn new(run: RunId, state: StateId, lease: Duration, expires_at: DateTime<Utc>) -> Self {
+        Self { run, state, lease, expires_at }
+    }
+
+    /// A second handle for renewing the same reservations.
+    pub(crate) fn for_renewal(&self) -> Self {
+        Self { run: self.run, state: self.state, lease: self.lease, expires_at: self.expires_at }
+    }
+
     /// The run.
     #[must_use]
     pub fn run(&self) -> RunId {
@@ -104,11 +132,6 @@ impl Held {
     #[must_use]
     pub fn state(&self) -> StateId {
         self.state
-    }
-
-    /// A second handle for renewing the same reservations.
-    pub(crate) fn for_renewal(&self) -> Self {
-        Self { run: self.run, state: self.state, lease: self.lease, expires_at: self.expires_at }
     }
 
     /// How long each renewal lasts.
@@ -227,7 +250,8 @@ pub trait Store: Send + Sync {
     async fn event_list(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError>;
 
     /// Asks for reservations: all in one transaction, or none (design §6). Ended leases that stand in the way are
-    /// reclaimed, and their runs marked `lost` (with the rows that their checkpoint changed kept as a quarantine).
+    /// reclaimed, and their runs marked `lost` (with the rows that their checkpoint changed or had in flight kept as a
+    /// quarantine); both timelines get an event. Asking again adds to what the run holds and renews all of it.
     /// On success the run is `reserved`; when blocked it is `waiting` if it queues, else unchanged.
     /// `LeaseLost` when the run itself has ended meanwhile.
     async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError>;
@@ -255,14 +279,15 @@ pub trait Store: Send + Sync {
     /// ended run again changes nothing.
     async fn run_end(&self, run: RunId, end: &RunEnd) -> Result<(), StoreError>;
 
-    /// Ends a run from outside: `aborted`, reservations released, except that rows which its checkpoint changed stay
-    /// quarantined. Returns the status before. An ended run without a quarantine is left as it is; with one, the
+    /// Ends a run from outside: `aborted`, with an event, reservations released, except that rows which its checkpoint
+    /// changed or had in flight stay quarantined. Returns the status before. An ended run without a quarantine is left as it is; with one, the
     /// quarantine stays too (that is for `kl recover`).
     async fn run_abort(&self, run: RunId, by: &Actor) -> Result<RunStatus, StoreError>;
 
-    /// Hands the quarantine of an ended run over to another run, which must be `started`: its reservations become
-    /// that run's, with a lease. `NotFound` when there is no quarantine.
-    async fn quarantine_adopt(&self, from: RunId, by: RunId, lease: Duration) -> Result<Held, StoreError>;
+    /// Lets `run`, which is live, take over the quarantine that `of` left, as reservations with a lease, and `of`'s
+    /// checkpoint with it: in one transaction, so that nobody comes between (`kl recover`). If `run` is lost or aborted
+    /// the rows are quarantined again, by its copy of the checkpoint. `NotFound` when `of` has no quarantine (any more).
+    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Held, StoreError>;
 
     /// Frees the quarantine of a run that has ended (`kl recover --discard`). Returns how many reservations it had.
     async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError>;

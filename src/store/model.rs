@@ -40,6 +40,19 @@ pub struct Snapshot {
     pub rows: Vec<(Row, Serial)>,
 }
 
+impl Snapshot {
+    /// The empty state that a plan was made from before the state had a version, whatever it has now.
+    #[must_use]
+    pub fn before_any_version(head: StateHead) -> Self {
+        Self {
+            head: StateHead { lineage: None, serial: Serial(0), ..head },
+            document: DocumentHead::default(),
+            providers: BTreeMap::new(),
+            rows: Vec::new(),
+        }
+    }
+}
+
 /// A row that changed after some serial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowChange {

@@ -1,19 +1,69 @@
-//! placeholder
-use super::{Store, StoreError};
+//! From the database's address to a [`Store`].
+
 use std::sync::Arc;
-/// x
-pub struct DatabaseUrl;
-impl DatabaseUrl {
-    /// x
-    pub fn parse(_t: &str) -> Result<Self, std::fmt::Error> {
-        Ok(Self)
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use secrecy::ExposeSecret as _;
+
+use super::url::{DatabaseUrl, Place};
+use super::{Store, StoreError, postgres, sqlite};
+
+/// Why a database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::store) enum Unusable {
+    /// The path leads to a directory.
+    #[error("it is a directory")]
+    Directory,
+    /// The path leads nowhere.
+    #[error("the directory {0} does not exist")]
+    NoDirectory(Utf8PathBuf),
+    /// The file cannot be read or written.
+    #[error("the file cannot be read and written")]
+    File(#[source] std::io::Error),
+    /// The file is something else.
+    #[error("the file is not a SQLite database")]
+    NotSqlite,
+    /// The file belongs to something else.
+    #[error("it is a SQLite database, but of another program")]
+    Foreign,
+    /// The server does not answer.
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+    /// The server is too old.
+    #[error("PostgreSQL {found} is too old: kl needs {needed} or newer")]
+    OldServer { found: String, needed: i32 },
+    /// The database cannot hold every text.
+    #[error("its encoding is {0}, and kl needs UTF8")]
+    Encoding(String),
+    /// The database says why. sqlx puts the cause into the sentence, so it is not named as a source again.
+    #[error("{0}")]
+    Sql(sqlx::Error),
+    /// Another answer of the store.
+    #[error(transparent)]
+    Store(Box<StoreError>),
+}
+
+/// Opens a database whose schema fits this binary. A `SQLite` file is made when it does not exist, and brought up to
+/// date; on PostgreSQL that is for `kl db migrate`, and an older schema is refused.
+pub async fn open(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
+    let store = open_unchecked(url).await?;
+    match store.schema_check().await {
+        Err(StoreError::SchemaTooOld { .. }) if url.is_sqlite() => {
+            store.migrate().await?;
+        }
+        checked => checked?,
     }
+    Ok(store)
 }
-/// x
-pub async fn open(_u: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
-    Err(StoreError::Corrupt("".into()))
-}
-/// x
-pub async fn open_unchecked(_u: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
-    Err(StoreError::Corrupt("".into()))
+
+/// Opens a database whatever its schema, for `kl db migrate`.
+pub async fn open_unchecked(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
+    let opened: Result<Arc<dyn Store>, Unusable> = match url.place() {
+        Place::Sqlite(path) => sqlite::connect(path).await.map(|store| Arc::new(store) as Arc<dyn Store>),
+        Place::Postgres { url, .. } => {
+            postgres::connect(url.expose_secret()).await.map(|store| Arc::new(store) as Arc<dyn Store>)
+        }
+    };
+    opened.map_err(|why| StoreError::Open { target: url.to_string(), source: Box::new(why) })
 }

@@ -3,6 +3,7 @@
 pub mod closure;
 pub mod configuration;
 pub mod dot;
+pub mod graph_edges;
 pub mod manifest;
 pub mod plan_edges;
 pub mod tree;

@@ -30,6 +30,8 @@ pub enum Item {
     Call(String),
     /// A provider configuration, as `aws.west`.
     Provider(String),
+    /// A node of Terraform's own graph that has no block of its own, as the end of a module.
+    Opaque(String),
 }
 
 /// An item in its module.
@@ -105,6 +107,7 @@ impl std::fmt::Display for Node {
             Item::Input(name) => write!(f, "var.{name}"),
             Item::Call(name) => write!(f, "module.{name}"),
             Item::Provider(name) => write!(f, "provider.{name}"),
+            Item::Opaque(text) => write!(f, "{text}"),
         }
     }
 }
@@ -187,6 +190,7 @@ impl Tree {
                     self.resolve_all(&node.module, &block.depends_on, &mut found);
                 }
             }
+            Item::Opaque(_) => {}
             Item::Provider(name) => {
                 self.resolve_all(&node.module, config.providers.get(name).map_or(&[][..], Vec::as_slice), &mut found);
             }

@@ -193,3 +193,6 @@ fn compare_outputs(reviewed: &BTreeMap<&str, &OutputEntry>, found: &[OutputEntry
         out.push(shape(&other.name, format!("not in the reviewed plan: {}", other.actions)));
     }
 }
+
+#[cfg(test)]
+mod tests;

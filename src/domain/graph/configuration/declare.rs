@@ -65,7 +65,7 @@ fn labels<const COUNT: usize>(block: &Block) -> Result<[String; COUNT], Trouble>
         .labels
         .clone()
         .try_into()
-        .map_err(|_| block.trouble(format!("a {:?} block takes {COUNT} label(s)", block.kind)))
+        .map_err(|_| block.trouble(format!("a {:?} block must have {COUNT} label(s)", block.kind)))
 }
 
 fn resource(block: &Block, mode: Mode) -> Result<ResourceBlock, Trouble> {

@@ -12,8 +12,8 @@ use super::{ConfigurationError, Place};
 /// Reads the blocks of one file.
 pub(super) fn read(file: &str, text: &str) -> Result<Vec<Block>, ConfigurationError> {
     // A carriage return means nothing in any place that is looked at here, and lines and columns stay the same.
-    let text = if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
-    let body = hcl_edit::parser::parse_body(&text).map_err(|error| ConfigurationError {
+    let mut text = if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
+    let body = parse(&mut text).map_err(|error| ConfigurationError {
         file: file.to_owned(),
         line: error.location().line(),
         column: error.location().column(),
@@ -22,6 +22,26 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Block>, ConfigurationEr
     let source = Source { file, line_ends: text.match_indices('\n').map(|(at, _)| at).collect() };
     Ok(source.body(body).blocks)
 }
+
+/// Parses a file, and lets pass what Terraform lets pass: a key that comes twice in an object.
+///
+/// The parser refuses those. No key is ever evaluated here, so a number before the second one (`7-key`) makes it
+/// another key without making it another reference.
+fn parse(text: &mut Cow<'_, str>) -> Result<hcl_edit::structure::Body, hcl_edit::parser::Error> {
+    let mut attempts = 0;
+    loop {
+        match hcl_edit::parser::parse_body(text) {
+            Err(error) if attempts < MAX_REPEATED_KEYS && error.message().contains("redefined object key") => {
+                text.to_mut().insert_str(error.location().offset(), &format!("{attempts}-"));
+                attempts += 1;
+            }
+            parsed => return parsed,
+        }
+    }
+}
+
+/// How many repeated keys one file may have, for each costs another parse.
+const MAX_REPEATED_KEYS: usize = 200;
 
 /// The file that blocks are taken from.
 struct Source<'a> {

@@ -8,7 +8,7 @@ use super::{Step, Traversal};
 use crate::domain::address::Key;
 
 /// Roots that no other block stands behind. `tofu` is OpenTofu's word for `terraform`.
-const WITHOUT_EDGE: [&str; 7] = ["each", "count", "self", "path", "terraform", "tofu", "template"];
+const WITHOUT_EDGE: [&str; 6] = ["each", "count", "self", "path", "terraform", "tofu"];
 
 /// Collects free references.
 #[derive(Default)]

@@ -293,7 +293,28 @@ fn errors_name_their_place() {
     assert!(error.to_string().starts_with("dir/a.tf:2:7: "), "{error}");
 
     let error = read(&[("a.tf".to_owned(), "\nresource \"x\" {\n}\n".to_owned())]).unwrap_err();
-    assert_eq!(error.to_string(), "a.tf:2:1: a \"resource\" block takes 2 label(s)");
+    assert_eq!(error.to_string(), "a.tf:2:1: a \"resource\" block must have 2 label(s)");
+}
+
+#[test]
+fn depth_is_limited_and_never_fatal() {
+    let nested = |open: &str, inside: &str, close: &str, depth: usize| {
+        let text = format!("locals {{\n  x = {}{inside}{}\n}}\n", open.repeat(depth), close.repeat(depth));
+        read(&[("a.tf".to_owned(), text)])
+    };
+    for (open, close) in
+        [("(", ")"), ("[", "]"), ("{ a = ", " }"), ("f(", ")"), ("\"${", "}\""), ("!", ""), ("b.c[", "]")]
+    {
+        assert!(nested(open, "a.b", close, 30).is_ok(), "{open}");
+        assert!(nested(open, "a.b", close, 50_000).is_err(), "{open}");
+        // Broken at the end, which must not be tried again and again on every level.
+        assert!(nested(open, "a.b..", close, 60).is_err(), "{open}");
+    }
+    assert!(nested("a.b ? c.d : ", "1", "", 60).is_ok());
+    assert!(nested("a.b + ", "1", "", 100).is_ok());
+    assert!(nested("a.b + ", "1", "", 50_000).is_err());
+    assert!(nested("", &"%{ if a.b }".repeat(60), "", 1).is_err());
+    assert!(read(&[("a.tf".to_owned(), "a {\n".repeat(50_000))]).is_err());
 }
 
 #[test]

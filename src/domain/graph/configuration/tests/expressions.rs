@@ -67,6 +67,21 @@ fn an_object_key_is_a_word_unless_it_is_an_expression() {
 }
 
 #[test]
+fn an_object_may_repeat_a_key_as_terraform_allows() {
+    assert_eq!(
+        references("{ a = b.c, a = d.e, \"a\" = f.g, \"a\" = h.i, a = j.k }"),
+        ["b.c", "d.e", "f.g", "h.i", "j.k"]
+    );
+    assert_eq!(
+        references(
+            "{ (a.b) = 1, (a.b) = 2, \"${c.d}\" = 3, \"${c.d}\" = 4, 1 = 5, 1 = 6, -1 = 7, -1 = 8, !e = 9, !e = 0 }"
+        ),
+        ["a.b", "c.d"]
+    );
+    assert_eq!(references(&format!("{{\n{}}}", "k = a.b\n".repeat(150))), ["a.b"]);
+}
+
+#[test]
 fn the_names_of_a_for_are_bound_in_its_scope_only() {
     assert_eq!(references("[for a in b.c : a.d]"), ["b.c"]);
     assert_eq!(references("[for a, x in b.c : a.d + x.d + y.d]"), ["b.c", "y.d"]);

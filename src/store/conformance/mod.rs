@@ -1,0 +1,135 @@
+//! One suite for both databases. Each case is named once below, with the methods of [`Store`] that it is about, and runs
+//! as `conformance::sqlite::<case>` and `conformance::postgres::<case>`.
+
+mod commits;
+mod fixture;
+mod model_check;
+mod opening;
+mod races;
+mod reservations;
+mod runs;
+mod schema;
+mod states;
+#[expect(clippy::disallowed_methods, reason = "tests read the environment and the clock")]
+#[path = "../../../tests/support/database.rs"]
+mod support;
+
+use fixture::Fixture;
+
+/// Declares the cases: `file::case covers method, …;`.
+macro_rules! cases {
+    ($($file:ident :: $case:ident covers $($method:ident),+;)+) => {
+        mod sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$file::$case(&super::Fixture::sqlite().await).await;
+                }
+            )+
+        }
+
+        mod postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    if let Some(fixture) = super::Fixture::postgres().await {
+                        super::$file::$case(&fixture).await;
+                    }
+                }
+            )+
+        }
+
+        /// Each case: its source, its name, the methods that it claims.
+        const CASES: &[(&str, &str, &[&str])] =
+            &[$((include_str!(concat!(stringify!($file), ".rs")), stringify!($case), &[$(stringify!($method)),+])),+];
+    };
+}
+
+cases! {
+    states::the_clock_is_the_databases covers now;
+    states::names_are_compared_exactly covers state_find, state_ensure, state_list;
+    states::two_creators_get_the_same_state covers state_ensure;
+    states::what_does_not_exist_is_not_found covers
+        snapshot, rows_changed_since, version_list, spec_find, run_find, event_list, reservation_list;
+    states::lineage_and_serial_are_guarded covers run_commit;
+
+    runs::a_spec_comes_back_as_it_was_stored covers spec_insert, spec_find;
+    runs::a_run_comes_back_as_it_was_recorded covers run_start, run_find, run_tools;
+    runs::runs_are_found_by_parts_of_their_ids covers run_search;
+    runs::runs_are_listed_newest_first covers run_list;
+    runs::a_run_moves_only_while_it_lives covers run_advance, run_end;
+    runs::events_keep_their_order_and_cannot_be_changed covers event_append, event_list;
+    runs::the_newest_checkpoint_counts covers checkpoint_put, checkpoint_find;
+    runs::a_failed_run_keeps_what_it_changed_reserved covers run_end, quarantine_release, reservation_list;
+    runs::an_aborted_run_keeps_what_its_checkpoint_says covers run_abort, event_list;
+    runs::a_recovery_takes_the_quarantine_over covers quarantine_adopt, checkpoint_find, run_abort;
+
+    reservations::only_reads_go_together covers reservation_acquire;
+    reservations::a_run_never_blocks_itself covers reservation_acquire;
+    reservations::all_are_granted_or_none covers reservation_acquire, reservation_list;
+    reservations::a_grant_names_its_neighbours covers reservation_acquire;
+    reservations::an_ended_lease_is_taken_by_who_needs_it covers reservation_acquire, event_list;
+    reservations::a_lost_run_keeps_what_its_checkpoint_says covers reservation_acquire, checkpoint_put;
+    reservations::a_lost_lease_commits_nothing covers run_commit, reservation_renew;
+    reservations::a_late_renewal_counts_while_nobody_took_the_lease covers reservation_renew;
+    reservations::waiters_are_served_in_order covers reservation_acquire, reservation_list;
+    reservations::a_waiter_that_died_holds_up_nobody covers reservation_acquire, reservation_list;
+    reservations::ten_thousand_at_once covers reservation_acquire, reservation_renew, run_commit, snapshot;
+
+    commits::versions_follow_each_other covers run_commit, version_list, snapshot;
+    commits::of_two_first_writers_one_wins covers run_commit;
+    commits::what_changes_nothing_is_skipped covers run_commit, version_list;
+    commits::every_serial_can_be_read_again covers snapshot;
+    commits::changes_since_a_serial_name_their_versions covers rows_changed_since;
+    commits::soft_rows_are_taken_only_where_nothing_stands_against_it covers run_commit;
+    commits::bodies_and_documents_come_back_to_the_letter covers run_commit, snapshot;
+    commits::dependencies_can_be_queried covers run_commit;
+    commits::an_import_keeps_its_serial covers run_commit, version_list, snapshot;
+
+    races::of_overlapping_requests_one_wins covers reservation_acquire;
+    races::disjoint_runs_all_commit covers reservation_acquire, run_commit, version_list;
+    races::a_snapshot_is_one_moment covers snapshot;
+    races::events_of_one_run_get_places_of_their_own covers event_append;
+
+    schema::migrating_again_does_nothing covers migrate, schema_check;
+    schema::a_newer_schema_is_refused covers migrate, schema_check;
+    schema::every_column_is_documented covers schema_check;
+
+    model_check::it_does_as_the_model_says covers
+        reservation_acquire, reservation_renew, run_commit, run_end, reservation_list;
+}
+
+/// The names of the trait's methods, as its source has them.
+fn methods() -> Vec<&'static str> {
+    let source = include_str!("../mod.rs");
+    let (_, body) = source.split_once("pub trait Store").expect("the trait");
+    body.lines()
+        .take_while(|line| *line != "}")
+        .filter_map(|line| line.strip_prefix("    async fn ")?.split('(').next())
+        .collect()
+}
+
+#[test]
+fn every_method_of_the_store_has_a_case() {
+    let methods = methods();
+    assert!(methods.len() >= 20, "the trait's source was not understood: {methods:?}");
+    let uncovered: Vec<_> =
+        methods.iter().filter(|method| !CASES.iter().any(|(_, _, covered)| covered.contains(method))).collect();
+    assert!(uncovered.is_empty(), "no conformance case claims {uncovered:?}: add one to the list in this file");
+}
+
+#[test]
+fn every_case_calls_the_methods_that_it_claims() {
+    let methods = methods();
+    for (source, case, claimed) in CASES {
+        // The case itself, and the helpers that stand before the first case of its file.
+        let mut parts = source.split("\npub(super) async fn ");
+        let helpers = parts.next().unwrap_or_default();
+        let body = parts.find(|part| part.starts_with(&format!("{case}("))).expect(case);
+        for method in *claimed {
+            let call = format!(".{method}(");
+            assert!(methods.contains(method), "{case} claims {method}, which Store does not have");
+            assert!(body.contains(&call) || helpers.contains(&call), "{case} claims {method} and does not call it");
+        }
+    }
+}

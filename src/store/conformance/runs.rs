@@ -1,0 +1,250 @@
+//! Runs, specs, events, checkpoints, and how runs end.
+
+use super::fixture::{Fixture, LEASE, blocked, claims, commit, granted, new_run, pattern, write};
+use crate::domain::coordination::reservation::HeldAs;
+use crate::domain::id::{Actor, Serial};
+use crate::domain::run::event::RunEvent;
+use crate::domain::run::{Origin, RunEnd, RunKind, RunStatus, Tools};
+use crate::store::model::{Checkpoint, NewSpec};
+use crate::store::{Ask, StoreError};
+
+fn warning(message: &str) -> RunEvent {
+    RunEvent::Warning { message: message.to_owned() }
+}
+
+fn checkpoint(changed: &[&str], in_flight: &[&str]) -> Checkpoint {
+    Checkpoint {
+        state: r#"{"version":4,"secret":"\u0000"}"#.to_owned(),
+        changed: changed.iter().map(|text| pattern(text)).collect(),
+        in_flight: in_flight.iter().map(|text| (*text).to_owned()).collect(),
+    }
+}
+
+pub(super) async fn a_spec_comes_back_as_it_was_stored(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let spec = NewSpec {
+        id: crate::clock::new_spec_id(),
+        state,
+        source_serial: Serial(3),
+        actor: Actor("alice".to_owned()),
+        origin: Origin { repository: Some("o/r".to_owned()), commit: Some("abc".to_owned()), ..Origin::default() },
+        digest: "d".to_owned(),
+        document: r#"{ "number": 123456789012345678901234567890, "text": "\u0000" }"#.to_owned(),
+    };
+    f.store.spec_insert(&spec).await.unwrap();
+    let found = f.store.spec_find(spec.id).await.unwrap();
+    assert_eq!(format!("{:?}", found.spec), format!("{spec:?}"));
+    let again = f.store.spec_insert(&spec).await.unwrap_err();
+    assert!(matches!(again, StoreError::Stale(_)), "{again:?}");
+}
+
+pub(super) async fn a_run_comes_back_as_it_was_recorded(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let mut new = new_run(state, "alice");
+    new.kind = RunKind::Refresh;
+    new.claims = claims("w a.x[\"\\u200b%_.*\"]\nr module.m.*\nw *\nr output.o");
+    f.store.run_start(&new).await.unwrap();
+    let tools = Tools {
+        program: "tofu".to_owned(),
+        version: "1.9.0".to_owned(),
+        providers: [("registry.opentofu.org/hashicorp/null".to_owned(), "3.2.4".to_owned())].into(),
+    };
+    f.store.run_tools(new.id, &tools).await.unwrap();
+    let run = f.store.run_find(new.id).await.unwrap();
+    assert_eq!((run.state, run.kind, run.status), (state, RunKind::Refresh, RunStatus::Started));
+    assert_eq!((&run.actor, &run.origin, &run.claims, &run.tools), (&new.actor, &new.origin, &new.claims, &tools));
+    assert_eq!((run.ended_at, run.result_serial, run.error, run.conflict), (None, None, None, Vec::new()));
+
+    let mut stray = new_run(state, "alice");
+    stray.spec = Some(crate::clock::new_spec_id());
+    let refused = f.store.run_start(&stray).await.unwrap_err();
+    assert!(matches!(refused, StoreError::NotFound { what: "spec", .. }), "{refused:?}");
+    assert_eq!(f.sql("SELECT CAST(id AS text) FROM refresh_runs").await.unwrap(), [new.id.to_string()]);
+    assert!(f.sql("SELECT CAST(id AS text) FROM apply_runs").await.unwrap().is_empty());
+}
+
+pub(super) async fn runs_are_found_by_parts_of_their_ids(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let mut ids = Vec::new();
+    for id in ["01890000-0000-7000-8000-00000000abcd", "01890000-0000-7000-8000-0000000012cd"] {
+        let mut run = new_run(state, "alice");
+        run.id = id.parse().unwrap();
+        f.store.run_start(&run).await.unwrap();
+        ids.push(run.id);
+    }
+    for (fragment, found) in [
+        ("01890000-0000-7000-8000-00000000abcd", vec![ids[0]]),
+        ("0189", vec![ids[1], ids[0]]),
+        ("ABCD", vec![ids[0]]),
+        ("2cd", vec![ids[1]]),
+        ("-0000000012cd", vec![ids[1]]),
+        ("7000", vec![]),
+        ("%", vec![]),
+        ("____", vec![]),
+        ("", vec![]),
+        ("'", vec![]),
+    ] {
+        let runs = f.store.run_search(fragment).await.unwrap();
+        assert_eq!(runs.iter().map(|run| run.id).collect::<Vec<_>>(), found, "{fragment}");
+    }
+}
+
+pub(super) async fn runs_are_listed_newest_first(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let other = f.state("other").await.id;
+    f.run(other, "zoe").await;
+    let mut runs = Vec::new();
+    for actor in ["a", "b", "c"] {
+        runs.push(f.run(state, actor).await);
+    }
+    runs.reverse();
+    f.store.run_end(runs[1], &RunEnd::plain(RunStatus::Noop)).await.unwrap();
+    let ids = |runs: Vec<crate::domain::run::Run>| runs.iter().map(|run| run.id).collect::<Vec<_>>();
+    assert_eq!(ids(f.store.run_list(state, false, 10).await.unwrap()), runs);
+    assert_eq!(ids(f.store.run_list(state, false, 1).await.unwrap()), runs[..1]);
+    assert_eq!(ids(f.store.run_list(state, true, 10).await.unwrap()), [runs[0], runs[2]]);
+}
+
+pub(super) async fn a_run_moves_only_while_it_lives(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let (run, acquired) = f.ask(state, "alice", "w a.x").await;
+    granted(acquired);
+    f.store.run_advance(run, RunStatus::Applying).await.unwrap();
+    assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Applying);
+    for end in [RunStatus::Committed, RunStatus::Failed] {
+        assert!(matches!(f.store.run_advance(run, end).await, Err(StoreError::Stale(_))));
+    }
+    for live in [RunStatus::Applying, RunStatus::Committed] {
+        assert!(matches!(f.store.run_end(run, &RunEnd::plain(live)).await, Err(StoreError::Stale(_))));
+    }
+
+    let (_, refused) = f.ask(state, "bob", "w a.x").await;
+    let mut end = RunEnd::failed("it broke\0");
+    end.conflict = blocked(refused);
+    f.store.run_end(run, &end).await.unwrap();
+    f.store.run_end(run, &RunEnd::plain(RunStatus::Noop)).await.unwrap();
+    let ended = f.store.run_find(run).await.unwrap();
+    assert_eq!((ended.status, ended.error.as_deref()), (RunStatus::Failed, Some("it broke\u{fffd}")));
+    assert_eq!(ended.conflict, end.conflict);
+    assert!(ended.ended_at.is_some());
+    assert!(f.store.reservation_list(state).await.unwrap().is_empty());
+    let late = f.store.run_advance(run, RunStatus::Applying).await.unwrap_err();
+    assert!(matches!(&late, StoreError::LeaseLost { status, .. } if status == "failed"), "{late:?}");
+    let nobody = f.store.run_advance(crate::clock::new_run_id(), RunStatus::Applying).await;
+    assert!(matches!(nobody, Err(StoreError::NotFound { .. })));
+}
+
+pub(super) async fn events_keep_their_order_and_cannot_be_changed(f: &Fixture) {
+    let run = f.run(f.state("prod").await.id, "alice").await;
+    f.store.event_append(run, &[]).await.unwrap();
+    f.store.event_append(run, &[warning("one"), RunEvent::ApplyStarted]).await.unwrap();
+    f.store.event_append(run, &[warning("nul \0 and 'quotes'")]).await.unwrap();
+    let events = f.store.event_list(run).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3]);
+    let told: Vec<_> = events.iter().map(|event| event.event.clone()).collect();
+    assert_eq!(told, [warning("one"), RunEvent::ApplyStarted, warning("nul \0 and 'quotes'")]);
+    assert!(events.is_sorted_by_key(|event| event.at));
+    assert_eq!(
+        f.sql("SELECT kind FROM run_events ORDER BY seq").await.unwrap(),
+        ["warning", "apply_started", "warning"]
+    );
+    for sql in ["UPDATE run_events SET kind = 'x'", "DELETE FROM run_events"] {
+        assert!(f.sql(sql).await.is_err(), "{sql}");
+    }
+    let stray = f.store.event_append(crate::clock::new_run_id(), &[warning("x")]).await;
+    assert!(matches!(stray, Err(StoreError::NotFound { what: "run", .. })));
+    assert!(f.store.event_list(f.run(f.state("prod").await.id, "bob").await).await.unwrap().is_empty());
+}
+
+pub(super) async fn the_newest_checkpoint_counts(f: &Fixture) {
+    let run = f.run(f.state("prod").await.id, "alice").await;
+    assert!(f.store.checkpoint_find(run).await.unwrap().is_none());
+    f.store.checkpoint_put(run, &checkpoint(&["a.x"], &[])).await.unwrap();
+    let newer = checkpoint(&["a.x[\"k\"]", "output.o"], &["a.y"]);
+    f.store.checkpoint_put(run, &newer).await.unwrap();
+    assert_eq!(f.store.checkpoint_find(run).await.unwrap(), Some(newer.clone()));
+    let stray = f.store.checkpoint_put(crate::clock::new_run_id(), &newer).await;
+    assert!(matches!(stray, Err(StoreError::NotFound { what: "run", .. })));
+}
+
+pub(super) async fn a_failed_run_keeps_what_it_changed_reserved(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let (run, acquired) = f.ask(state, "alice", "w a.x\nw a.y\nr a.z\nw module.m.*").await;
+    granted(acquired);
+    let mut end = RunEnd::failed("half of it");
+    end.quarantine = vec![pattern("a.x[0]"), pattern("a.z"), pattern("module.m[1].b.c")];
+    f.store.run_end(run, &end).await.unwrap();
+    let standing = f.store.reservation_list(state).await.unwrap();
+    let kept: Vec<String> = standing.iter().map(|one| one.claim.pattern.to_string()).collect();
+    assert_eq!(kept, ["a.x", "module.m.*"]);
+    assert!(standing.iter().all(|one| one.held_as == HeldAs::Quarantine && one.expires_at.is_none()));
+
+    f.time_passes().await;
+    f.held(state, "bob", "w a.y\nw a.z").await;
+    let met = blocked(f.ask(state, "carol", "r a.x[7]").await.1);
+    assert_eq!((met[0].reservation.run, met[0].reservation.held_as), (run, HeldAs::Quarantine));
+    assert_eq!(f.store.quarantine_release(run).await.unwrap(), 2);
+    assert_eq!(f.store.quarantine_release(run).await.unwrap(), 0);
+    f.held(state, "carol", "r a.x[7]").await;
+}
+
+pub(super) async fn an_aborted_run_keeps_what_its_checkpoint_says(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let by = Actor("carol".to_owned());
+    let (run, acquired) = f.ask(state, "alice", "w a.x\nw a.y\nw a.z").await;
+    granted(acquired);
+    f.store.checkpoint_put(run, &checkpoint(&["a.x"], &["a.z"])).await.unwrap();
+    f.store.run_advance(run, RunStatus::Applying).await.unwrap();
+    assert_eq!(f.store.run_abort(run, &by).await.unwrap(), RunStatus::Applying);
+    assert_eq!(f.store.run_abort(run, &by).await.unwrap(), RunStatus::Aborted);
+    let kept: Vec<String> =
+        f.store.reservation_list(state).await.unwrap().iter().map(|one| one.claim.pattern.to_string()).collect();
+    assert_eq!(kept, ["a.x", "a.z"]);
+    let told: Vec<_> = f.store.event_list(run).await.unwrap().into_iter().map(|event| event.event).collect();
+    let addresses = vec!["a.x".to_owned(), "a.z".to_owned()];
+    let in_flight = vec!["a.z".to_owned()];
+    assert_eq!(
+        told,
+        [
+            RunEvent::Aborted { by: by.clone() },
+            RunEvent::Quarantined { addresses },
+            RunEvent::InFlight { addresses: in_flight }
+        ]
+    );
+
+    let waiting = f.run(state, "bob").await;
+    blocked(f.again(waiting, "w a.x", true).await);
+    assert_eq!(f.store.run_abort(waiting, &by).await.unwrap(), RunStatus::Waiting);
+    assert_eq!(f.store.reservation_list(state).await.unwrap().len(), 2);
+}
+
+pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let (run, acquired) = f.ask(state, "alice", "w a.x\nw a.y").await;
+    granted(acquired);
+    let saved = checkpoint(&["a.x"], &[]);
+    f.store.checkpoint_put(run, &saved).await.unwrap();
+    f.store.run_abort(run, &Actor("carol".to_owned())).await.unwrap();
+
+    // One that is cut off leaves the quarantine to the next.
+    let first = f.run(state, "alice").await;
+    f.store.quarantine_adopt(first, run, LEASE).await.unwrap();
+    assert_eq!(f.store.checkpoint_find(first).await.unwrap(), Some(saved));
+    blocked(f.ask(state, "bob", "w a.x").await.1);
+    let twice = f.store.quarantine_adopt(f.run(state, "dave").await, run, LEASE).await;
+    assert!(matches!(twice, Err(StoreError::NotFound { .. })));
+    f.lease_ends(first).await;
+    let (_, after) = f.ask(state, "bob", "w a.x").await;
+    assert_eq!(blocked(after)[0].reservation.held_as, HeldAs::Quarantine);
+    assert_eq!(f.store.run_find(first).await.unwrap().status, RunStatus::Lost);
+
+    let second = f.run(state, "alice").await;
+    let held = f.store.quarantine_adopt(second, first, LEASE).await.unwrap();
+    f.store.run_commit(&held, &commit(vec![write("a.x={}")])).await.unwrap();
+    assert!(f.store.reservation_list(state).await.unwrap().is_empty());
+    let ended = Ask { run: second, claims: claims("w a.x"), lease: LEASE, queue: false };
+    let late = f.store.reservation_acquire(&ended).await.unwrap_err();
+    assert!(matches!(&late, StoreError::LeaseLost { status, .. } if status == "committed"), "{late:?}");
+    let by = Actor("x".to_owned());
+    assert_eq!(f.store.run_abort(second, &by).await.unwrap(), RunStatus::Committed);
+}

@@ -1,0 +1,93 @@
+//! From the databases' errors to the store's.
+
+use std::time::Duration;
+
+use sqlx::error::ErrorKind;
+
+use super::StoreError;
+
+/// How long a statement waits for another process's lock on `SQLite`.
+pub(in crate::store) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long it waits on PostgreSQL, where commits of one state queue for its row.
+pub(in crate::store) const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often a transaction that lost against another one is tried.
+pub(in crate::store) const ATTEMPTS: u32 = 5;
+
+/// What goes wrong within one operation of the store: the database, or an answer that is already the store's own.
+#[derive(Debug)]
+pub(in crate::store) enum Fault {
+    /// The database refused.
+    Sql(sqlx::Error),
+    /// The store's answer.
+    Store(StoreError),
+}
+
+impl From<sqlx::Error> for Fault {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Fault {
+    /// Whether the database took the whole transaction back and asks for another try: a serialization failure or a
+    /// deadlock. Nothing of the transaction remains, so another try is safe.
+    pub(in crate::store) fn try_again(&self) -> bool {
+        matches!(self.code().as_deref(), Some("40001" | "40P01"))
+    }
+
+    /// Whether a row that the new one refers to does not exist.
+    pub(in crate::store) fn missing_reference(&self) -> bool {
+        self.kind() == Some(ErrorKind::ForeignKeyViolation)
+    }
+
+    /// Whether the row is there already.
+    pub(in crate::store) fn duplicate(&self) -> bool {
+        self.kind() == Some(ErrorKind::UniqueViolation)
+    }
+
+    /// The store's error for a failure during `operation`.
+    pub(in crate::store) fn during(self, operation: &'static str) -> StoreError {
+        if let Some(waited) = self.busy() {
+            return StoreError::Busy(waited);
+        }
+        match self {
+            Self::Store(error) => error,
+            Self::Sql(sqlx::Error::ColumnDecode { index, source }) => {
+                StoreError::Corrupt(format!("column {index}: {source}"))
+            }
+            Self::Sql(error) => StoreError::Database { operation, source: Box::new(error) },
+        }
+    }
+
+    /// How long we waited, when another process kept its lock for longer than that: `SQLITE_BUSY` and `SQLITE_LOCKED` in
+    /// their variants, and PostgreSQL's `lock_not_available`.
+    pub(in crate::store) fn busy(&self) -> Option<Duration> {
+        match self.code()?.as_str() {
+            "5" | "261" | "517" | "773" | "6" | "262" => Some(BUSY_TIMEOUT),
+            "55P03" => Some(LOCK_TIMEOUT),
+            _ => None,
+        }
+    }
+
+    fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            Self::Sql(sqlx::Error::Database(error)) => Some(error.kind()),
+            _ => None,
+        }
+    }
+
+    fn code(&self) -> Option<String> {
+        match self {
+            Self::Sql(sqlx::Error::Database(error)) => error.code().map(std::borrow::Cow::into_owned),
+            _ => None,
+        }
+    }
+}

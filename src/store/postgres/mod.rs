@@ -1,0 +1,61 @@
+//! The store on PostgreSQL.
+//!
+//! The statements that both databases understand alike stand in `store/sql/`, and are compiled here against this
+//! one's types. Here is what differs: how a transaction begins, the words for now and for a row's lock, statements over
+//! many rows, migrations, opening.
+
+mod migration;
+mod open;
+
+use sqlx::{Postgres, Transaction};
+
+pub(in crate::store) use open::connect;
+pub(in crate::store) use sql::Database;
+
+use crate::store::fault::Fault;
+
+type Connection = sqlx::PgConnection;
+type Pool = sqlx::PgPool;
+
+/// The time, also within a transaction.
+macro_rules! now {
+    () => {
+        "clock_timestamp()"
+    };
+}
+
+/// What makes a SELECT lock its row until the end of the transaction, without holding up foreign keys to it.
+macro_rules! lock_row {
+    () => {
+        " FOR NO KEY UPDATE"
+    };
+}
+
+/// A new id.
+macro_rules! new_id {
+    () => {
+        "gen_random_uuid()"
+    };
+}
+
+/// 244 random bits in hex.
+macro_rules! new_secret {
+    () => {
+        "replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '')"
+    };
+}
+
+/// A transaction that changes something. It sees what others have committed; the lock on the state does the rest.
+async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Postgres>, Fault> {
+    Ok(pool.begin_with("BEGIN").await?)
+}
+
+/// A transaction that reads one consistent view.
+async fn begin_read(pool: &Pool) -> Result<Transaction<'static, Postgres>, Fault> {
+    Ok(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?)
+}
+
+mod bulk;
+#[expect(clippy::duplicate_mod, reason = "compiled against each database's types: see store/sql/mod.rs")]
+#[path = "../sql/mod.rs"]
+mod sql;

@@ -1,0 +1,169 @@
+//! [`Store`] over a pool of connections: each method is one transaction or one statement.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tracing::debug;
+
+use super::{Pool, begin_read, begin_write, commit, ending, migration, reservations, runs, states, timeline, versions};
+use crate::domain::coordination::reservation::Reservation;
+use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::run::event::{RecordedEvent, RunEvent};
+use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use crate::store::fault::{ATTEMPTS, Fault};
+use crate::store::model::{
+    Checkpoint, Commit, Committed, NewSpec, RowChange, Snapshot, StateHead, StoredSpec, Version, VersionQuery,
+};
+use crate::store::{Acquired, Ask, Held, Store, StoreError, schema};
+
+/// The database behind a pool.
+pub(in crate::store) struct Database {
+    pub(in crate::store) pool: Pool,
+}
+
+/// Runs `$body` on a connection in one transaction; `$begin` says of which kind. A transaction that the database took
+/// back as a whole is tried again.
+macro_rules! transaction {
+    ($store:ident, $begin:ident, $operation:literal, |$db:ident| $body:expr) => {{
+        let mut attempt = 1;
+        loop {
+            let outcome = async {
+                let mut transaction = $begin(&$store.pool).await?;
+                let $db = &mut *transaction;
+                let value = $body.await?;
+                transaction.commit().await?;
+                Ok::<_, Fault>(value)
+            }
+            .await;
+            match outcome {
+                Err(fault) if fault.try_again() && attempt < ATTEMPTS => {
+                    debug!(operation = $operation, attempt, "another transaction won, trying again");
+                    tokio::time::sleep(Duration::from_millis(20) * attempt).await;
+                    attempt += 1;
+                }
+                other => break other.map_err(|fault| fault.during($operation)),
+            }
+        }
+    }};
+}
+
+#[async_trait]
+impl Store for Database {
+    async fn now(&self) -> Result<DateTime<Utc>, StoreError> {
+        transaction!(self, begin_read, "tell the time", |db| states::now(db))
+    }
+
+    async fn migrate(&self) -> Result<(i64, i64), StoreError> {
+        migration::run(&self.pool).await.map_err(|fault| fault.during("migrate"))
+    }
+
+    async fn schema_check(&self) -> Result<(), StoreError> {
+        let found = migration::version(&self.pool).await.map_err(|fault| fault.during("tell its schema's version"))?;
+        schema::check(found)
+    }
+
+    async fn state_find(&self, name: &StateName) -> Result<Option<StateHead>, StoreError> {
+        transaction!(self, begin_read, "find the state", |db| states::find(db, name))
+    }
+
+    async fn state_ensure(&self, name: &StateName) -> Result<StateHead, StoreError> {
+        transaction!(self, begin_write, "create the state", |db| states::ensure(db, name))
+    }
+
+    async fn state_list(&self) -> Result<Vec<StateHead>, StoreError> {
+        transaction!(self, begin_read, "list the states", |db| states::list(db))
+    }
+
+    async fn snapshot(&self, state: StateId, at: Option<Serial>) -> Result<Snapshot, StoreError> {
+        transaction!(self, begin_read, "read the state", |db| states::snapshot(db, state, at))
+    }
+
+    async fn rows_changed_since(&self, state: StateId, serial: Serial) -> Result<Vec<RowChange>, StoreError> {
+        transaction!(self, begin_read, "read what changed", |db| versions::rows_changed_since(db, state, serial))
+    }
+
+    async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError> {
+        transaction!(self, begin_read, "list the versions", |db| versions::list(db, state, query))
+    }
+
+    async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "store the spec", |db| runs::spec_insert(db, spec))
+    }
+
+    async fn spec_find(&self, id: SpecId) -> Result<StoredSpec, StoreError> {
+        transaction!(self, begin_read, "read the spec", |db| runs::spec_find(db, id))
+    }
+
+    async fn run_start(&self, run: &NewRun) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "record the run", |db| runs::start(db, run))
+    }
+
+    async fn run_find(&self, id: RunId) -> Result<Run, StoreError> {
+        transaction!(self, begin_read, "read the run", |db| runs::find(db, id))
+    }
+
+    async fn run_search(&self, fragment: &str) -> Result<Vec<Run>, StoreError> {
+        transaction!(self, begin_read, "look for the run", |db| runs::search(db, fragment))
+    }
+
+    async fn run_list(&self, state: StateId, live: bool, limit: u32) -> Result<Vec<Run>, StoreError> {
+        transaction!(self, begin_read, "list the runs", |db| runs::list(db, state, live, limit))
+    }
+
+    async fn run_advance(&self, run: RunId, status: RunStatus) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "move the run on", |db| runs::advance(db, run, status))
+    }
+
+    async fn run_tools(&self, run: RunId, tools: &Tools) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "record the run's tools", |db| runs::tools(db, run, tools))
+    }
+
+    async fn event_append(&self, run: RunId, events: &[RunEvent]) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "record an event", |db| timeline::append(db, run, events))
+    }
+
+    async fn event_list(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError> {
+        transaction!(self, begin_read, "read the run's events", |db| timeline::list(db, run))
+    }
+
+    async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError> {
+        transaction!(self, begin_write, "reserve", |db| reservations::acquire(db, ask))
+    }
+
+    async fn reservation_renew(&self, held: &Held) -> Result<DateTime<Utc>, StoreError> {
+        transaction!(self, begin_write, "renew the lease", |db| reservations::renew(db, held))
+    }
+
+    async fn reservation_list(&self, state: StateId) -> Result<Vec<Reservation>, StoreError> {
+        transaction!(self, begin_read, "list the reservations", |db| reservations::list(db, state))
+    }
+
+    async fn checkpoint_put(&self, run: RunId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "store a checkpoint", |db| timeline::checkpoint_put(db, run, checkpoint))
+    }
+
+    async fn checkpoint_find(&self, run: RunId) -> Result<Option<Checkpoint>, StoreError> {
+        transaction!(self, begin_read, "read the checkpoint", |db| timeline::checkpoint_find(db, run))
+    }
+
+    async fn run_commit(&self, held: &Held, commit: &Commit) -> Result<Committed, StoreError> {
+        transaction!(self, begin_write, "commit the run", |db| commit::commit(db, held, commit))
+    }
+
+    async fn run_end(&self, run: RunId, end: &RunEnd) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "end the run", |db| ending::end(db, run, end))
+    }
+
+    async fn run_abort(&self, run: RunId, by: &Actor) -> Result<RunStatus, StoreError> {
+        transaction!(self, begin_write, "abort the run", |db| ending::abort(db, run, by))
+    }
+
+    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Held, StoreError> {
+        transaction!(self, begin_write, "take over the quarantine", |db| reservations::adopt(db, run, of, lease))
+    }
+
+    async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError> {
+        transaction!(self, begin_write, "free the quarantine", |db| reservations::quarantine_release(db, run))
+    }
+}

@@ -1,0 +1,74 @@
+//! Runs that end without a commit, and what stays reserved after them.
+
+use super::{Connection, bulk, reservations, runs, timeline};
+use crate::domain::address::Pattern;
+use crate::domain::id::{Actor, RunId};
+use crate::domain::run::event::RunEvent;
+use crate::domain::run::{RunEnd, RunStatus};
+use crate::store::StoreError;
+use crate::store::decide::{self, Standing};
+use crate::store::fault::Fault;
+
+pub(super) async fn end(db: &mut Connection, run: RunId, end: &RunEnd) -> Result<(), Fault> {
+    if !end.status.ended() || end.status == RunStatus::Committed {
+        return Err(StoreError::Stale(format!("a run cannot end without a commit as {}", end.status.word())).into());
+    }
+    let locked = runs::lock(db, run).await?;
+    if locked.run.status.ended() {
+        return Ok(());
+    }
+    let standing = reservations::standing(db, locked.state.id).await?;
+    release(db, run, &standing, &end.quarantine).await?;
+    runs::set_ended(db, run, end).await
+}
+
+pub(super) async fn abort(db: &mut Connection, run: RunId, by: &Actor) -> Result<RunStatus, Fault> {
+    let locked = runs::lock(db, run).await?;
+    let before = locked.run.status;
+    if before.ended() {
+        return Ok(before);
+    }
+    let standing = reservations::standing(db, locked.state.id).await?;
+    cut_off(db, run, &standing, RunStatus::Aborted, RunEvent::Aborted { by: by.clone() }).await?;
+    Ok(before)
+}
+
+/// Ends a run whose lease has ended and whose reservations somebody else asks for.
+pub(super) async fn lose(db: &mut Connection, run: RunId, standing: &[Standing]) -> Result<(), Fault> {
+    cut_off(db, run, standing, RunStatus::Lost, RunEvent::LeaseLost).await
+}
+
+/// Ends a run that cannot say itself what it has changed: its checkpoint does.
+async fn cut_off(
+    db: &mut Connection,
+    run: RunId,
+    standing: &[Standing],
+    status: RunStatus,
+    event: RunEvent,
+) -> Result<(), Fault> {
+    let checkpoint = timeline::checkpoint_find(db, run).await?;
+    let quarantined = release(db, run, standing, &decide::touched(checkpoint.as_ref())).await?;
+    let in_flight = checkpoint.map(|checkpoint| checkpoint.in_flight).unwrap_or_default();
+    let mut events = vec![event];
+    if !quarantined.is_empty() {
+        events.push(RunEvent::Quarantined { addresses: quarantined });
+    }
+    if !in_flight.is_empty() {
+        events.push(RunEvent::InFlight { addresses: in_flight });
+    }
+    timeline::append(db, run, &events).await?;
+    runs::set_ended(db, run, &RunEnd::plain(status)).await
+}
+
+/// Releases a run's reservations, except those to write rows that it changed. Returns the patterns of those.
+async fn release(
+    db: &mut Connection,
+    run: RunId,
+    standing: &[Standing],
+    changed: &[Pattern],
+) -> Result<Vec<String>, Fault> {
+    let ending = decide::ending(run, standing, changed);
+    bulk::release(db, &ending.release).await?;
+    bulk::quarantine(db, &ending.keep).await?;
+    Ok(ending.quarantined)
+}

@@ -1,0 +1,190 @@
+//! Runs and specs.
+
+use sqlx::{query, query_as, query_scalar};
+
+use super::{Connection, states};
+use crate::domain::id::{RunId, SpecId, StateId};
+use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use crate::store::codec::{self, RunColumns, SpecColumns};
+use crate::store::fault::Fault;
+use crate::store::model::{NewSpec, StateHead, StoredSpec};
+use crate::store::values::Id;
+use crate::store::{StoreError, not_found};
+
+/// The columns of [`RunColumns`], in its order.
+macro_rules! columns {
+    () => {
+        "id, state_id, kind, status, actor, origin, spec_id, source_serial, tools, claims, started_at, ended_at, \
+         result_serial, error, conflict"
+    };
+}
+
+pub(super) async fn spec_insert(db: &mut Connection, spec: &NewSpec) -> Result<(), Fault> {
+    let inserted = query(concat!(
+        "INSERT INTO plan_specs (id, state_id, source_serial, actor, origin, digest, document, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, ",
+        now!(),
+        ")"
+    ))
+    .bind(Id(spec.id.0))
+    .bind(Id(spec.state.0))
+    .bind(spec.source_serial.0)
+    .bind(codec::plain(&spec.actor.0))
+    .bind(codec::json(&spec.origin)?)
+    .bind(&spec.digest)
+    .bind(&spec.document)
+    .execute(db)
+    .await
+    .map_err(Fault::from);
+    match inserted {
+        Err(fault) if fault.duplicate() => Err(StoreError::Stale(format!("spec {} is already stored", spec.id)).into()),
+        Err(fault) if fault.missing_reference() => Err(not_found("state", spec.state).into()),
+        other => other.map(drop),
+    }
+}
+
+pub(super) async fn spec_find(db: &mut Connection, id: SpecId) -> Result<StoredSpec, Fault> {
+    let found: Option<SpecColumns> = query_as(
+        "SELECT id, state_id, source_serial, actor, origin, digest, document, created_at FROM plan_specs WHERE id = $1",
+    )
+    .bind(Id(id.0))
+    .fetch_optional(db)
+    .await?;
+    Ok(codec::spec(found.ok_or_else(|| not_found("spec", id))?)?)
+}
+
+pub(super) async fn start(db: &mut Connection, run: &NewRun) -> Result<(), Fault> {
+    // Looked up one by one, because a violated foreign key does not say which of the two is missing.
+    states::by_id(db, run.state).await?;
+    if let Some(spec) = run.spec {
+        let known: Option<i64> = query_scalar("SELECT source_serial FROM plan_specs WHERE id = $1")
+            .bind(Id(spec.0))
+            .fetch_optional(&mut *db)
+            .await?;
+        known.ok_or_else(|| not_found("spec", spec))?;
+    }
+    query(concat!(
+        "INSERT INTO runs (id, state_id, kind, status, actor, origin, spec_id, source_serial, tools, claims, started_at)
+         VALUES ($1, $2, $3, 'started', $4, $5, $6, $7, $8, $9, ",
+        now!(),
+        ")"
+    ))
+    .bind(Id(run.id.0))
+    .bind(Id(run.state.0))
+    .bind(run.kind.word())
+    .bind(codec::plain(&run.actor.0))
+    .bind(codec::json(&run.origin)?)
+    .bind(run.spec.map(|spec| Id(spec.0)))
+    .bind(run.source_serial.0)
+    .bind(codec::json(&run.tools)?)
+    .bind(codec::json(&run.claims)?)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn find(db: &mut Connection, id: RunId) -> Result<Run, Fault> {
+    let found: Option<RunColumns> =
+        query_as(concat!("SELECT ", columns!(), " FROM runs WHERE id = $1")).bind(Id(id.0)).fetch_optional(db).await?;
+    Ok(codec::run(found.ok_or_else(|| not_found("run", id))?)?)
+}
+
+pub(super) async fn search(db: &mut Connection, fragment: &str) -> Result<Vec<Run>, Fault> {
+    let fragment = fragment.to_ascii_lowercase();
+    // What is no part of an id finds nothing, and LIKE never sees its own letters.
+    if fragment.is_empty() || !fragment.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-') {
+        return Ok(Vec::new());
+    }
+    let found: Vec<RunColumns> = query_as(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM runs WHERE CAST(id AS text) LIKE $1 || '%' OR CAST(id AS text) LIKE '%' || $1
+         ORDER BY started_at DESC, id DESC LIMIT 10"
+    ))
+    .bind(fragment)
+    .fetch_all(db)
+    .await?;
+    Ok(found.into_iter().map(codec::run).collect::<Result<_, StoreError>>()?)
+}
+
+pub(super) async fn list(db: &mut Connection, state: StateId, live: bool, limit: u32) -> Result<Vec<Run>, Fault> {
+    let found: Vec<RunColumns> = query_as(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM runs WHERE state_id = $1 AND (ended_at IS NULL OR NOT $2) ORDER BY started_at DESC, id DESC LIMIT $3"
+    ))
+    .bind(Id(state.0))
+    .bind(live)
+    .bind(i64::from(limit))
+    .fetch_all(db)
+    .await?;
+    Ok(found.into_iter().map(codec::run).collect::<Result<_, StoreError>>()?)
+}
+
+pub(super) async fn tools(db: &mut Connection, run: RunId, tools: &Tools) -> Result<(), Fault> {
+    let done =
+        query("UPDATE runs SET tools = $2 WHERE id = $1").bind(Id(run.0)).bind(codec::json(tools)?).execute(db).await?;
+    if done.rows_affected() == 0 { Err(not_found("run", run).into()) } else { Ok(()) }
+}
+
+/// A run under the lock of its state.
+pub(super) struct Locked {
+    pub(super) state: StateHead,
+    pub(super) run: Run,
+    /// How many reservations it was granted.
+    pub(super) reserved: i64,
+}
+
+impl Locked {
+    /// The error for an operation that the run has no right to any more.
+    pub(super) fn lost(&self, why: Option<&str>) -> StoreError {
+        let status = self.run.status.word();
+        StoreError::LeaseLost {
+            run: self.run.id,
+            status: why.map_or_else(|| status.to_owned(), |why| format!("{status}, {why}")),
+        }
+    }
+
+    /// Refuses a run that has ended.
+    pub(super) fn live(&self) -> Result<(), StoreError> {
+        if self.run.status.ended() { Err(self.lost(None)) } else { Ok(()) }
+    }
+}
+
+/// Locks the state of a run and reads the run under that lock.
+pub(super) async fn lock(db: &mut Connection, id: RunId) -> Result<Locked, Fault> {
+    let state: Option<Id> =
+        query_scalar("SELECT state_id FROM runs WHERE id = $1").bind(Id(id.0)).fetch_optional(&mut *db).await?;
+    let state = states::lock(db, StateId(state.ok_or_else(|| not_found("run", id))?.0)).await?;
+    let run = find(db, id).await?;
+    let reserved =
+        query_scalar("SELECT reserved_count FROM runs WHERE id = $1").bind(Id(id.0)).fetch_one(&mut *db).await?;
+    Ok(Locked { state, run, reserved })
+}
+
+/// Moves a live run on, under the lock of its state.
+pub(super) async fn set_status(db: &mut Connection, run: RunId, status: RunStatus) -> Result<(), Fault> {
+    query("UPDATE runs SET status = $2 WHERE id = $1").bind(Id(run.0)).bind(status.word()).execute(db).await?;
+    Ok(())
+}
+
+/// Ends a live run, under the lock of its state.
+pub(super) async fn set_ended(db: &mut Connection, run: RunId, end: &RunEnd) -> Result<(), Fault> {
+    query(concat!("UPDATE runs SET status = $2, error = $3, conflict = $4, ended_at = ", now!(), " WHERE id = $1"))
+        .bind(Id(run.0))
+        .bind(end.status.word())
+        .bind(end.error.as_deref().map(codec::plain))
+        .bind(codec::json(&end.conflict)?)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn advance(db: &mut Connection, id: RunId, status: RunStatus) -> Result<(), Fault> {
+    let locked = lock(db, id).await?;
+    locked.live()?;
+    if status.ended() {
+        return Err(StoreError::Stale(format!("{} is an end, not a step of a run", status.word())).into());
+    }
+    set_status(db, id, status).await
+}

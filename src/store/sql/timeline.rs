@@ -1,0 +1,84 @@
+//! The events and checkpoints of runs.
+
+use sqlx::{query, query_as, query_scalar};
+
+use super::{Connection, bulk};
+use crate::domain::id::RunId;
+use crate::domain::run::event::{RecordedEvent, RunEvent};
+use crate::store::codec;
+use crate::store::fault::Fault;
+use crate::store::model::Checkpoint;
+use crate::store::values::{Id, JsonText, Time};
+use crate::store::{StoreError, not_found};
+
+pub(super) async fn append(db: &mut Connection, run: RunId, events: &[RunEvent]) -> Result<(), Fault> {
+    // The lock on the run keeps two writers from taking the same places.
+    let known: Option<Id> = query_scalar(concat!("SELECT id FROM runs WHERE id = $1", lock_row!()))
+        .bind(Id(run.0))
+        .fetch_optional(&mut *db)
+        .await?;
+    known.ok_or_else(|| not_found("run", run))?;
+    let last: i64 = query_scalar("SELECT COALESCE(MAX(seq), 0) FROM run_events WHERE run_id = $1")
+        .bind(Id(run.0))
+        .fetch_one(&mut *db)
+        .await?;
+    let columns = events.iter().map(codec::event_columns).collect::<Result<Vec<_>, StoreError>>()?;
+    let placed: Vec<(i64, String, JsonText)> =
+        (last + 1..).zip(columns).map(|(seq, (kind, event))| (seq, kind, event)).collect();
+    bulk::insert_events(db, run, placed).await
+}
+
+pub(super) async fn list(db: &mut Connection, run: RunId) -> Result<Vec<RecordedEvent>, Fault> {
+    let found: Vec<(i64, Time, JsonText)> =
+        query_as("SELECT seq, at, event FROM run_events WHERE run_id = $1 ORDER BY seq")
+            .bind(Id(run.0))
+            .fetch_all(&mut *db)
+            .await?;
+    if found.is_empty() {
+        super::runs::find(db, run).await?;
+    }
+    Ok(found.into_iter().map(codec::event).collect::<Result<_, StoreError>>()?)
+}
+
+pub(super) async fn checkpoint_put(db: &mut Connection, run: RunId, checkpoint: &Checkpoint) -> Result<(), Fault> {
+    let put = query(concat!(
+        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, taken_at) VALUES ($1, $2, $3, $4, ",
+        now!(),
+        ") ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, changed = excluded.changed,
+           in_flight = excluded.in_flight, taken_at = excluded.taken_at"
+    ))
+    .bind(Id(run.0))
+    .bind(&checkpoint.state)
+    .bind(codec::json(&checkpoint.changed)?)
+    .bind(codec::json(&checkpoint.in_flight)?)
+    .execute(db)
+    .await
+    .map_err(Fault::from);
+    match put {
+        Err(fault) if fault.missing_reference() => Err(not_found("run", run).into()),
+        other => other.map(drop),
+    }
+}
+
+pub(super) async fn checkpoint_find(db: &mut Connection, run: RunId) -> Result<Option<Checkpoint>, Fault> {
+    let found: Option<(String, JsonText, JsonText)> =
+        query_as("SELECT state, changed, in_flight FROM run_checkpoints WHERE run_id = $1")
+            .bind(Id(run.0))
+            .fetch_optional(db)
+            .await?;
+    Ok(found.map(codec::checkpoint).transpose()?)
+}
+
+/// Gives a run the checkpoint of another one, for when it takes over that one's quarantine.
+pub(super) async fn checkpoint_copy(db: &mut Connection, from: RunId, to: RunId) -> Result<(), Fault> {
+    query(
+        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, taken_at)
+         SELECT $2, state, changed, in_flight, taken_at FROM run_checkpoints WHERE run_id = $1
+         ON CONFLICT (run_id) DO NOTHING",
+    )
+    .bind(Id(from.0))
+    .bind(Id(to.0))
+    .execute(db)
+    .await?;
+    Ok(())
+}

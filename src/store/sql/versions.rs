@@ -1,0 +1,118 @@
+//! Versions of a state and what each of them changed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sqlx::query_as;
+
+use super::{Connection, states};
+use crate::domain::id::{Serial, StateId};
+use crate::domain::state::RowKey;
+use crate::store::StoreError;
+use crate::store::codec::{self, VersionColumns};
+use crate::store::fault::Fault;
+use crate::store::model::{RowChange, Touched, Version, VersionQuery};
+use crate::store::values::Id;
+
+/// `kind, address, qualifier, from_serial, to_serial` of a lifecycle.
+type Lifecycle = (String, String, String, i64, Option<i64>);
+
+pub(super) async fn list(db: &mut Connection, state: StateId, ask: VersionQuery) -> Result<Vec<Version>, Fault> {
+    states::by_id(db, state).await?;
+    let found: Vec<VersionColumns> = query_as(
+        "SELECT serial, source_serial, committed_at, actor, origin, run_id, spec_id, source, mode, terraform_version,
+                rows_opened, rows_closed
+         FROM state_versions WHERE state_id = $1 AND serial < $2 ORDER BY serial DESC LIMIT $3",
+    )
+    .bind(Id(state.0))
+    .bind(ask.before.map_or(i64::MAX, |serial| serial.0))
+    .bind(i64::from(ask.limit))
+    .fetch_all(&mut *db)
+    .await?;
+    let mut versions = found.into_iter().map(codec::version).collect::<Result<Vec<_>, StoreError>>()?;
+    if let (true, Some(newest), Some(oldest)) = (ask.with_rows, versions.first(), versions.last()) {
+        let mut touched = touched(lifecycles(db, state, oldest.serial, newest.serial).await?)?;
+        for version in &mut versions {
+            version.rows = touched.remove(&version.serial).unwrap_or_default().into_iter().collect();
+        }
+    }
+    Ok(versions)
+}
+
+/// Every lifecycle that began or ended at a serial from `oldest` to `newest`.
+async fn lifecycles(
+    db: &mut Connection,
+    state: StateId,
+    oldest: Serial,
+    newest: Serial,
+) -> Result<Vec<Lifecycle>, Fault> {
+    Ok(query_as(
+        "SELECT kind, address, qualifier, from_serial, to_serial FROM resources
+         WHERE state_id = $1 AND (from_serial BETWEEN $2 AND $3 OR to_serial BETWEEN $2 AND $3)",
+    )
+    .bind(Id(state.0))
+    .bind(oldest.0)
+    .bind(newest.0)
+    .fetch_all(db)
+    .await?)
+}
+
+/// What each version did to each row.
+fn touched(lifecycles: Vec<Lifecycle>) -> Result<HashMap<Serial, BTreeMap<RowKey, Touched>>, StoreError> {
+    let mut versions: HashMap<Serial, BTreeMap<RowKey, Touched>> = HashMap::new();
+    for (kind, address, qualifier, from, to) in lifecycles {
+        let key = codec::row_key(&(kind, address, qualifier))?;
+        let ends = to.map(|serial| (Serial(serial), Touched::Removed));
+        for (serial, what) in [Some((Serial(from), Touched::Created)), ends].into_iter().flatten() {
+            let seen = versions.entry(serial).or_default().entry(key.clone()).or_insert(what);
+            // The end of one lifecycle and the beginning of the next at one serial are one change.
+            if *seen != what {
+                *seen = Touched::Changed;
+            }
+        }
+    }
+    Ok(versions)
+}
+
+pub(super) async fn rows_changed_since(
+    db: &mut Connection,
+    state: StateId,
+    serial: Serial,
+) -> Result<Vec<RowChange>, Fault> {
+    states::by_id(db, state).await?;
+    let mut newest: BTreeMap<RowKey, (Serial, bool)> = BTreeMap::new();
+    for (kind, address, qualifier, from, to) in lifecycles(db, state, serial.next(), Serial(i64::MAX)).await? {
+        let key = codec::row_key(&(kind, address, qualifier))?;
+        let last = (Serial(to.unwrap_or(from)), to.is_some());
+        // At one serial the end of a lifecycle comes before the beginning of the next.
+        newest
+            .entry(key)
+            .and_modify(|seen| {
+                if last.0 > seen.0 || (last.0 == seen.0 && !last.1) {
+                    *seen = last;
+                }
+            })
+            .or_insert(last);
+    }
+    let found: Vec<VersionColumns> = query_as(
+        "SELECT serial, source_serial, committed_at, actor, origin, run_id, spec_id, source, mode, terraform_version,
+                rows_opened, rows_closed
+         FROM state_versions WHERE state_id = $1 AND serial > $2",
+    )
+    .bind(Id(state.0))
+    .bind(serial.0)
+    .fetch_all(db)
+    .await?;
+    let mut versions = HashMap::new();
+    for columns in found {
+        let version = codec::version(columns)?;
+        versions.insert(version.serial, version);
+    }
+    let change = |(key, (serial, gone)): (RowKey, (Serial, bool))| {
+        let version = versions
+            .get(&serial)
+            .ok_or_else(|| StoreError::Corrupt(format!("a row changed at serial {serial}, which is no version")))?;
+        let (run, spec) = (version.run, version.spec);
+        Ok(RowChange { key, serial, run, spec, actor: version.actor.clone(), at: version.at, gone })
+    };
+    Ok(newest.into_iter().map(change).collect::<Result<_, StoreError>>()?)
+}
