@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start processes and read the environment")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod architecture;
 #[macro_use]
 mod harness;
 
