@@ -94,7 +94,7 @@ fn a_running_command_is_waited_for_signalled_and_ended() {
     running.signal(Signal::SIGTERM);
     assert_eq!(running.exits(5).stdout, "caught\n");
 
-    let running = script(&site, "sleep 60").spawn();
+    let running = script(&site, "exec sleep 60").spawn();
     running.signal(Signal::SIGKILL);
     let (status, _) = running.ends();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
@@ -150,6 +150,14 @@ on_both_databases!(async an_async_test_has_a_database_too);
 async fn an_async_test_has_a_database_too(database: Database) {
     tokio::task::yield_now().await;
     assert_eq!(database.value("SELECT 1"), Some("1".to_owned()));
+}
+
+#[test]
+fn kl_uses_the_database_of_the_test() {
+    super::database::on(Backend::Sqlite, |database| {
+        let said = Site::on(&database).kl().instead("/usr/bin/env").exits(0);
+        assert!(said.stdout.contains(&format!("KL_DATABASE_URL={}\n", database.url())), "{said:?}");
+    });
 }
 
 #[test]

@@ -219,10 +219,7 @@ async fn rows_of_sqlite(path: &str, sql: &str) -> sqlx::Result<Vec<Vec<Option<St
     let rows = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_all(&mut connection).await?;
     let rows = rows
         .iter()
-        .map(|row| {
-            let names = row.columns().iter().map(sqlx::Column::ordinal);
-            names.map(|column| row.try_get_unchecked(column)).collect()
-        })
+        .map(|row| (0..row.columns().len()).map(|column| row.try_get_unchecked(column)).collect())
         .collect::<sqlx::Result<_>>()?;
     connection.close().await?;
     Ok(rows)

@@ -175,8 +175,7 @@ impl Running {
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Said {
         let (running, status) = self.ended();
-        let wrong = || running.report(&format!("ended with {status}, not with {code}"));
-        assert!(status.code() == Some(code), "{}", wrong());
+        assert!(status.code() == Some(code), "{}", running.report(&format!("ended with {status}, not with {code}")));
         running.said()
     }
 
