@@ -11,6 +11,7 @@ use super::stale::{self, Verdict};
 use super::{Context, Project, Rules, recover};
 use crate::clock;
 use crate::domain::coordination::reservation::{Blocker, HeldAs};
+use crate::domain::coordination::slice;
 use crate::domain::id::{RunId, Serial};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
@@ -424,6 +425,7 @@ async fn under_reservation(
         after: &applied.after,
         write_set: &ready.write_set,
         drifted: &ready.drifted,
+        forgotten: slice::forgotten_data(spec, bench.tree(), snapshot.rows.iter().map(|(row, _)| row)),
     };
     let committed = match commit::judge(&outcome) {
         Ok(delta) => commit::commit(ctx, recorder, held, &outcome, delta, tools.providers).await,

@@ -2,4 +2,6 @@
 
 mod bed;
 mod guards;
+mod modules;
 mod objects;
+mod outputs;
