@@ -5,3 +5,5 @@ mod guards;
 mod modules;
 mod objects;
 mod outputs;
+mod scope;
+mod stale;
