@@ -93,10 +93,9 @@ impl Rehearsal<'_> {
                 let first = self.attempt(Lane::Narrow, &[], Some(&limit)).await;
                 let reason = match first {
                     Ok((ready, comparison)) if self.accepts(comparison.relation) => return Ok(ready),
-                    Ok((_, comparison)) => format!(
-                        "the plan on the narrow slice is not the reviewed one ({})",
-                        comparison.relation.word()
-                    ),
+                    Ok((_, comparison)) => {
+                        format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word())
+                    }
                     Err(error) if self.ctx.stop.interrupt.is_cancelled() => return Err(error),
                     Err(error) => {
                         format!("terraform could not plan on the narrow slice: {}", summary(&error.chain()))

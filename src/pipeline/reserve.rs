@@ -127,18 +127,22 @@ async fn beat(
         tokio::time::sleep(interval).await;
         match store.reservation_renew(&held).await {
             Ok(_) => good_until = Instant::now() + lease,
-            Err(StoreError::LeaseLost { .. }) => break,
+            // The store has this on the timeline already.
+            Err(StoreError::LeaseLost { .. }) => {
+                recorder.tell(&RunEvent::LeaseLost);
+                break;
+            }
             Err(error) => {
                 let late = RunEvent::LeaseLate { reason: error.to_string() };
                 // The database is probably away: the timeline has to do without it.
                 drop(recorder.record(late).await);
                 if Instant::now() >= good_until {
+                    recorder.tell(&RunEvent::LeaseLost);
                     break;
                 }
             }
         }
     }
     lost.store(true, Ordering::SeqCst);
-    drop(recorder.record(RunEvent::LeaseLost).await);
     interrupt.cancel();
 }

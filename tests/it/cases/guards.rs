@@ -162,11 +162,7 @@ fn own_conditions_are_evaluated_in_the_narrow_lane() {
         }
     "#;
     let after = config.replacen("input = \"1\"\n          lifecycle", "input = \"2\"\n          lifecycle", 1);
-    Change::new(config, &after)
-        .writes(&["update terraform_data.b"])
-        .reads(&["terraform_data.a"])
-        .lane("narrow")
-        .run();
+    Change::new(config, &after).writes(&["update terraform_data.b"]).reads(&["terraform_data.a"]).lane("narrow").run();
     let bed = Bed::new(config);
     bed.begin(&[]);
     bed.write(&after.replace("\"2\"", "\"bad\""));

@@ -295,7 +295,9 @@ fn a_pending_move_of_something_else_does_not_stand_in_the_way() {
 fn an_import_writes_the_address_with_its_id() {
     Change::new(
         CHAIN,
-        &format!("{CHAIN}\nresource \"terraform_data\" \"imp\" {{}}\nimport {{\n to = terraform_data.imp\n id = \"abc\"\n}}"),
+        &format!(
+            "{CHAIN}\nresource \"terraform_data\" \"imp\" {{}}\nimport {{\n to = terraform_data.imp\n id = \"abc\"\n}}"
+        ),
     )
     .writes(&["no-op terraform_data.imp (imports abc)"])
     .reads(&[])
