@@ -1,6 +1,7 @@
 //! Every construct that a plan can hold, through the real kl on the real Terraform.
 
 mod bed;
+mod failures;
 mod guards;
 mod modules;
 mod objects;
