@@ -45,6 +45,11 @@ impl Fixture {
         self.database.url().parse().unwrap()
     }
 
+    /// The address as text, for a connection behind the store's back.
+    pub(super) fn raw_url(&self) -> &str {
+        self.database.url()
+    }
+
     pub(super) fn is_sqlite(&self) -> bool {
         self.url().is_sqlite()
     }

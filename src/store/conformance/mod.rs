@@ -88,6 +88,7 @@ cases! {
 
     races::of_overlapping_requests_one_wins covers reservation_acquire;
     races::disjoint_runs_all_commit covers reservation_acquire, run_commit, version_list;
+    races::a_snapshot_is_one_moment covers snapshot;
     races::events_of_one_run_get_places_of_their_own covers event_append;
 
     schema::migrating_again_does_nothing covers migrate, schema_check;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
+
 use super::fixture::{Fixture, LEASE, claims, commit, write};
 use crate::domain::run::event::RunEvent;
 use crate::store::model::VersionQuery;
@@ -69,6 +71,26 @@ pub(super) async fn disjoint_runs_all_commit(f: &Fixture) {
     assert!(versions.iter().all(|version| version.rows.len() == 2));
 }
 
+pub(super) async fn a_snapshot_is_one_moment(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    f.commit(state, "alice", &["a.x=1", "b.y=1"]).await;
+    let reader = f.another().await;
+    let reading = tokio::spawn(async move {
+        let mut seen = 1;
+        while seen < 15 {
+            let trunk = reader.snapshot(state, None).await.unwrap();
+            let values: Vec<&str> = trunk.rows.iter().map(|(row, _)| row.body.text()).collect();
+            let serial = trunk.head.serial.0.to_string();
+            assert_eq!(values, [serial.as_str(), serial.as_str()]);
+            seen = trunk.head.serial.0;
+        }
+    });
+    for serial in 2..=15 {
+        f.commit(state, "alice", &[&format!("a.x={serial}"), &format!("b.y={serial}")]).await;
+    }
+    reading.await.unwrap();
+}
+
 pub(super) async fn events_of_one_run_get_places_of_their_own(f: &Fixture) {
     let run = f.run(f.state("prod").await.id, "alice").await;
     let mut tasks = Vec::new();
@@ -87,4 +109,39 @@ pub(super) async fn events_of_one_run_get_places_of_their_own(f: &Fixture) {
     assert!(
         events.chunks(2).all(|pair| pair[0].event == RunEvent::ApplyStarted && pair[1].event == RunEvent::LeaseLost)
     );
+}
+
+/// PostgreSQL ends one of two transactions that wait for each other. When it is the store's, the store tries again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_lost_a_deadlock_is_tried_again() {
+    let Some(f) = Fixture::postgres().await else {
+        return;
+    };
+    let state = f.state("prod").await.id;
+    let held = f.held(state, "alice", "w a.x").await;
+    let wanted = write("a.x={}");
+    let hash = wanted.body.as_ref().map(|body| body.hash().to_string()).unwrap();
+    let mut rival = PgConnection::connect(f.raw_url()).await.unwrap();
+    rival.execute("BEGIN").await.unwrap();
+    let body = format!("INSERT INTO resource_bodies VALUES (decode('{hash}', 'hex'), '{{}}')");
+    rival.execute(AssertSqlSafe(body)).await.unwrap();
+
+    let store = Arc::clone(&f.store);
+    let ours = tokio::spawn(async move { store.run_commit(&held, &commit(vec![wanted])).await });
+    // The commit holds the state and waits for the body.
+    let waits = "SELECT 'yes' FROM pg_locks JOIN pg_database ON pg_database.oid = database
+                 WHERE datname = current_database() AND NOT granted
+                 UNION SELECT 'yes' FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted AND pid IN
+                   (SELECT pid FROM pg_stat_activity WHERE datname = current_database())";
+    while f.sql(waits).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    rival.execute("SELECT id FROM states FOR UPDATE").await.unwrap();
+    rival.execute("COMMIT").await.unwrap();
+    assert_eq!(ours.await.unwrap().unwrap().serial.0, 1);
+    let lost = "SELECT 'yes' FROM pg_stat_database WHERE datname = current_database() AND deadlocks = 1";
+    while f.sql(lost).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(f.rows(state, None).await, ["a.x={}"]);
 }

@@ -111,8 +111,10 @@ async fn grant(
     bulk::release(db, &ids(&waiting)).await?;
     let held: HashSet<&Claim> = granted.iter().map(|one| &one.reservation.claim).collect();
     let new: Vec<&Claim> = claims.iter().filter(|claim| !held.contains(claim)).collect();
+    if !granted.is_empty() {
+        extend(db, ask.run, expires_at).await?;
+    }
     bulk::insert_reservations(db, state, ask.run, &new, place, Some(now), expires_at).await?;
-    extend(db, ask.run, expires_at).await?;
     remember_count(db, ask.run).await?;
     runs::set_status(db, ask.run, decide::forward(locked.run.status, RunStatus::Reserved)).await?;
     Ok(Held::new(ask.run, state, ask.lease, expires_at))
