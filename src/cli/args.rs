@@ -120,7 +120,7 @@ pub struct InputArgs {
 /// Who acts.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ActorArgs {
-    /// Who acts [env: KL_ACTOR] [default: the CI job's actor, else user@host]
+    /// Who acts [env: KL_ACTOR] [default: the CI job's actor, else user and host]
     #[arg(long, value_name = "NAME")]
     pub actor: Option<String>,
 }

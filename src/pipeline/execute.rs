@@ -75,41 +75,64 @@ pub struct Rehearsal<'a> {
 impl Rehearsal<'_> {
     /// Plans on the slice, in the narrow lane first when it may do, and compares.
     pub async fn prepare(&self, choice: LaneChoice) -> Result<Ready, KlError> {
-        let limit = targets(self.spec);
         let mut reasons = self.spec.lane.footprint_because.clone();
-        if limit.is_none() && reasons.is_empty() {
+        let narrow = targets(Lane::Narrow, self.spec);
+        if narrow.is_none() && reasons.is_empty() {
             reasons.push("no list of targets can limit the plan to the write set".to_owned());
         }
-        let lane = match choice {
-            LaneChoice::Narrow if limit.is_none() => {
-                return Err(KlError::usage(format!("the narrow lane cannot be used: {}", reasons.join("; ")))
-                    .hint("leave out `--lane narrow`"));
+        match (choice, narrow) {
+            (LaneChoice::Narrow, None) => {
+                Err(KlError::usage(format!("the narrow lane cannot be used: {}", reasons.join("; ")))
+                    .hint("leave out `--lane narrow`"))
             }
-            LaneChoice::Footprint => {
-                reasons = vec!["asked for with --lane footprint".to_owned()];
-                Lane::Footprint
+            (LaneChoice::Narrow, Some(limit)) => {
+                let (ready, comparison) = self.attempt(Lane::Narrow, &[], Some(&limit)).await?;
+                self.judge(ready, &comparison)
             }
-            LaneChoice::Auto if !reasons.is_empty() => Lane::Footprint,
-            LaneChoice::Narrow | LaneChoice::Auto => Lane::Narrow,
-        };
-        let first = self.attempt(lane, &reasons, limit.as_deref()).await;
-        let fall_back = lane == Lane::Narrow && choice == LaneChoice::Auto;
-        let reason = match &first {
-            Ok((_, comparison)) if self.accepts(comparison.relation) => None,
-            Ok((_, comparison)) => {
-                Some(format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word()))
-            }
-            Err(_) if self.ctx.stop.interrupt.is_cancelled() => None,
-            Err(error) => Some(format!("terraform could not plan on the narrow slice: {}", summary(&error.chain()))),
-        };
-        let (ready, comparison) = match reason.filter(|_| fall_back) {
-            Some(reason) => {
+            (LaneChoice::Auto, Some(limit)) if reasons.is_empty() => {
+                let first = self.attempt(Lane::Narrow, &[], Some(&limit)).await;
+                let reason = match first {
+                    Ok((ready, comparison)) if self.accepts(comparison.relation) => return Ok(ready),
+                    Ok((_, comparison)) => {
+                        format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word())
+                    }
+                    Err(error) if self.ctx.stop.interrupt.is_cancelled() => return Err(error),
+                    Err(error) => {
+                        format!("terraform could not plan on the narrow slice: {}", summary(&error.chain()))
+                    }
+                };
                 self.recorder.record(RunEvent::FellBack { reason: reason.clone() }).await?;
-                self.attempt(Lane::Footprint, &[reason], limit.as_deref()).await?
+                self.footprint(&[reason]).await
             }
-            None => first?,
-        };
-        if self.accepts(comparison.relation) { Ok(ready) } else { Err(refusal(&comparison)) }
+            (LaneChoice::Auto, _) => self.footprint(&reasons).await,
+            (LaneChoice::Footprint, _) => self.footprint(&["asked for with --lane footprint".to_owned()]).await,
+        }
+    }
+
+    /// Plans on everything that the configuration describes: limited to the write set where that is possible, so that
+    /// another request's merged but not yet applied change stays out.
+    async fn footprint(&self, reasons: &[String]) -> Result<Ready, KlError> {
+        let limit = targets(Lane::Footprint, self.spec);
+        if !self.spec.lane.checks || limit.is_none() {
+            let (ready, comparison) = self.attempt(Lane::Footprint, reasons, limit.as_deref()).await?;
+            return self.judge(ready, &comparison);
+        }
+        // Checks are evaluated only without targets, and never stop an apply. When the whole plan holds more than the
+        // reviewed change, applying that change alone is worth more than their results.
+        let (ready, comparison) = self.attempt(Lane::Footprint, reasons, None).await?;
+        if self.accepts(comparison.relation) {
+            return Ok(ready);
+        }
+        let reason = format!(
+            "the whole plan is not the reviewed one ({}); limited to the reviewed changes, checks are not evaluated",
+            comparison.relation.word()
+        );
+        let (ready, comparison) = self.attempt(Lane::Footprint, &[reason], limit.as_deref()).await?;
+        self.judge(ready, &comparison)
+    }
+
+    fn judge(&self, ready: Ready, comparison: &Comparison) -> Result<Ready, KlError> {
+        if self.accepts(comparison.relation) { Ok(ready) } else { Err(refusal(comparison)) }
     }
 
     fn accepts(&self, relation: Relation) -> bool {

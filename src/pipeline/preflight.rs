@@ -135,10 +135,12 @@ fn derive(
         connect(&[&own, &from_plan, graph], &roots, &mut reads);
     }
     let edges = [&own, &from_plan, graph];
-    let footprint_because =
-        lane::footprint_reasons(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
+    let beyond = lane::beyond(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
     let lane = LaneFacts {
-        footprint_because,
+        footprint_because: beyond.reasons,
+        dependents: beyond.dependents,
+        untargetable_conditions: beyond.untargetable,
+        checks: beyond.checks,
         closure: reads.resources.iter().filter(|resource| resource.mode != Mode::Ephemeral).cloned().collect(),
         output_targets: targetable(&for_outputs),
         untargetable_outputs: roots.outputs.iter().any(|output| reaches_nothing(tree, &coarse, output)),

@@ -28,6 +28,11 @@ impl Recorder {
         self.run
     }
 
+    /// Tells an event that the timeline has already, or that the store cannot be reached for.
+    pub fn tell(&self, event: &RunEvent) {
+        self.sink.emit(&Progress::Run(event.clone()));
+    }
+
     /// Tells and stores an event.
     pub async fn record(&self, event: RunEvent) -> Result<(), StoreError> {
         self.record_all(vec![event]).await

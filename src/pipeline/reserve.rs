@@ -157,7 +157,8 @@ async fn beat(
     if matches!(status, RunStatus::Aborted | RunStatus::Lost) {
         lost.get_or_init(|| status);
         if status == RunStatus::Lost {
-            drop(recorder.record(RunEvent::LeaseLost).await);
+            // The store has this on the timeline already.
+            recorder.tell(&RunEvent::LeaseLost);
         }
         interrupt.cancel();
     }

@@ -1,9 +1,19 @@
 //! The one integration binary: a module for each subject.
-#![expect(clippy::disallowed_methods, reason = "tests start processes and read the environment")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start programs, read their environment and look at the clock; the rule is for kl itself"
+)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[macro_use]
+mod harness;
+
+mod architecture;
+mod cases;
 mod configuration;
+mod demo;
 mod generated;
 mod lab;
 mod terraform_process;
+mod third_party;
 mod workspace;

@@ -1,5 +1,5 @@
 //! A fresh database for a test, on either backend; gone with the value. Included by the library's own tests and by
-//! `tests/it`, so it knows nothing of kl but its migrations.
+//! `tests/it` (`#[path = "../support/database.rs"] mod database;`), so it knows nothing of kl but its migrations.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -194,3 +194,6 @@ serde_as_text!(Address);
 serde_as_text!(ModulePath);
 serde_as_text!(Pattern);
 serde_as_text!(ConfigAddress);
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,8 @@ use crate::domain::state::{Row, RowKey};
 /// Narrow: every instance of every resource in the write set and in what it depends on; a missing sibling would
 /// silently give another value (facts D1). Footprint: every row that the configuration describes, so that nothing
 /// declared looks new, and the write set. Rows that are neither (another request's merged but not yet applied
-/// removal or move) stay out of sight. Outputs are always there: a missing one would look new.
+/// removal or move) stay out of sight. Outputs are always there: a missing one would look new. So are check results, to tell which of
+/// them the apply has changed.
 pub fn cut<'a>(lane: Lane, spec: &PlanSpec, tree: &Tree, rows: impl Iterator<Item = &'a Row>) -> Vec<Row> {
     let mut written: BTreeSet<ConfigAddress> = BTreeSet::new();
     for entry in &spec.write {
@@ -27,8 +28,8 @@ pub fn cut<'a>(lane: Lane, spec: &PlanSpec, tree: &Tree, rows: impl Iterator<Ite
     };
     rows.filter(|row| match &row.key {
         RowKey::Object { address, .. } => shown(&address.config()),
-        RowKey::Output(_) => true,
-        RowKey::Check { .. } | RowKey::Husk(_) => false,
+        RowKey::Output(_) | RowKey::Check { .. } => true,
+        RowKey::Husk(_) => false,
     })
     .cloned()
     .collect()

@@ -250,6 +250,21 @@ pub fn config_edges(tree: &Tree) -> CoarseEdges {
     edges
 }
 
+/// Everything that a node depends on, over any of the edge sets.
+#[must_use]
+pub fn sources(edges: &[&CoarseEdges], start: &Node) -> BTreeSet<Node> {
+    let mut seen: BTreeSet<Node> = BTreeSet::new();
+    let mut queue: VecDeque<Node> = VecDeque::from([start.clone()]);
+    while let Some(node) = queue.pop_front() {
+        for next in edges.iter().filter_map(|edges| edges.get(&node)).flatten() {
+            if seen.insert(next.clone()) {
+                queue.push_back(next.clone());
+            }
+        }
+    }
+    seen
+}
+
 /// Everything that depends on one of the nodes, over any of the edge sets.
 #[must_use]
 pub fn downstream(edges: &[&CoarseEdges], starts: impl IntoIterator<Item = Node>) -> BTreeSet<Node> {

@@ -239,6 +239,16 @@ pub struct LaneFacts {
     /// A changed output that depends on no resource: no target reaches it.
     #[serde(default)]
     pub untargetable_outputs: bool,
+    /// Dependents of the write set that have to be planned with it, although nothing about them changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub dependents: Vec<ConfigAddress>,
+    /// Conditions of outputs of child modules look at what changes: Terraform evaluates them only without targets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untargetable_conditions: bool,
+    /// `check` blocks look at what changes: Terraform evaluates them only without targets, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checks: bool,
 }
 
 /// Why a text is not a spec that can be used.

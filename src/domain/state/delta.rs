@@ -142,9 +142,12 @@ pub fn delta(
         match apart {
             Distance::Same => {}
             _ if written => delta.writes.push(change),
-            // A check that Terraform could not evaluate says nothing new, and one outside the slice is not gone.
+            // A husk that the slice did not show is not gone.
+            _ if matches!(key, RowKey::Husk(_)) && after.is_none() => {}
+            // A check that Terraform could not evaluate says nothing new. One that is gone is no longer declared:
+            // targets never hide a check, they make it unknown.
             _ if check => {
-                if after.is_some_and(|body| !is_unknown_check(body)) {
+                if after.is_none_or(|body| !is_unknown_check(body)) {
                     delta.soft.push(change);
                 }
             }

@@ -77,6 +77,14 @@ fn checks_that_were_not_evaluated_say_nothing() {
     };
     let none = BTreeSet::new();
     assert!(delta(&[check("pass")], &[check("unknown")], &[], &none).unwrap().soft.is_empty());
-    assert!(delta(&[check("pass")], &[], &[], &none).unwrap().soft.is_empty());
     assert_eq!(delta(&[check("pass")], &[check("fail")], &[], &none).unwrap().soft.len(), 1);
+}
+
+#[test]
+fn a_check_that_is_gone_is_no_longer_declared() {
+    let key = RowKey::Check { object_kind: "check".into(), config_address: "check.c".into() };
+    let check = Row { key: key.clone(), body: Body::new(r#"{"object_kind":"check","status":"pass"}"#).unwrap() };
+    let found = delta(&[check], &[], &[], &BTreeSet::new()).unwrap();
+    assert_eq!(found.soft.len(), 1);
+    assert_eq!((&found.soft[0].key, &found.soft[0].after), (&key, &None));
 }

@@ -1,0 +1,135 @@
+//! The place of one test: a checkout, a home, a temporary directory, a database, and kl in the midst of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use tempfile::TempDir;
+
+use super::database::{Backend, Database};
+use super::kl::{Kl, Scrub};
+use super::providers;
+
+/// Directories of one test, removed at its end.
+pub(crate) struct Site {
+    root: Utf8PathBuf,
+    database_url: Option<String>,
+    _temp: TempDir,
+}
+
+impl Site {
+    /// A site with kl's embedded database, in the checkout.
+    pub(crate) fn new() -> Self {
+        let temp = tempfile::Builder::new().prefix("kl-test-").tempdir().expect("a temporary directory can be made");
+        let root = Utf8Path::from_path(temp.path()).expect("temporary directories have plain names");
+        let root = root.canonicalize_utf8().expect("it was just made");
+        let site = Self { root, database_url: None, _temp: temp };
+        for dir in ["repo/.git", "home", "tmp"] {
+            fs::create_dir_all(site.path(dir)).expect("the site is ours");
+        }
+        fs::write(site.path("terraformrc"), providers::terraformrc()).expect("the site is ours");
+        site
+    }
+
+    /// A site whose kl uses this database, with an up-to-date schema.
+    pub(crate) fn on(database: &Database) -> Self {
+        let mut site = Self::new();
+        site.database_url = Some(database.url().to_owned());
+        if database.backend() == Backend::Postgres {
+            drop(site.kl().args(["db", "migrate"]).exits(0));
+        }
+        site
+    }
+
+    /// A path in the site.
+    pub(crate) fn path(&self, path: impl AsRef<Utf8Path>) -> Utf8PathBuf {
+        self.root.join(path)
+    }
+
+    /// The checkout.
+    pub(crate) fn repo(&self) -> Utf8PathBuf {
+        self.path("repo")
+    }
+
+    /// Writes a file in the checkout.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        write(&self.repo().join(path), text);
+    }
+
+    /// A second checkout of the same repository, as it is now: another branch, another engineer. Relative paths in it
+    /// mean the same projects and states.
+    pub(crate) fn checkout(&self, name: &str) -> Checkout {
+        let dir = self.path(format!("checkouts/{name}/repo"));
+        copy(&self.repo(), &dir);
+        Checkout { dir }
+    }
+
+    /// kl in the checkout, in a clean environment.
+    pub(crate) fn kl(&self) -> Kl {
+        let mut env: BTreeMap<OsString, OsString> = BTreeMap::from([
+            ("HOME".into(), self.path("home").into()),
+            ("TMPDIR".into(), self.path("tmp").into()),
+            ("LANG".into(), "C.UTF-8".into()),
+            ("TF_CLI_CONFIG_FILE".into(), self.path("terraformrc").into()),
+        ]);
+        // PATH leads to Terraform, KL_TERRAFORM chooses between several.
+        for name in ["PATH", "KL_TERRAFORM"] {
+            if let Some(value) = std::env::var_os(name) {
+                env.insert(name.into(), value);
+            }
+        }
+        if let Some(url) = &self.database_url {
+            env.insert("KL_DATABASE_URL".into(), url.into());
+        }
+        Kl::new(&self.repo(), env, Scrub::of(&self.root))
+    }
+
+    /// What kl left in its temporary directory: nothing, if all is well.
+    pub(crate) fn leftovers(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("tmp")).expect("the site is ours");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("readable").file_name().display().to_string()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Another checkout of a site's repository.
+pub(crate) struct Checkout {
+    dir: Utf8PathBuf,
+}
+
+impl Checkout {
+    /// Where it is.
+    pub(crate) fn dir(&self) -> &Utf8Path {
+        &self.dir
+    }
+
+    /// Writes a file in it.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        write(&self.dir.join(path), text);
+    }
+}
+
+fn write(path: &Utf8Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a file has a directory")).expect("the site is ours");
+    fs::write(path, text).unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+/// Copies a tree of plain files and directories, without Terraform's own.
+pub(crate) fn copy(from: &Utf8Path, to: &Utf8Path) {
+    fs::create_dir_all(to).unwrap_or_else(|error| panic!("{to}: {error}"));
+    for entry in from.read_dir_utf8().unwrap_or_else(|error| panic!("{from}: {error}")) {
+        let entry = entry.expect("readable");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("readable").is_dir() {
+            if entry.file_name() != ".terraform" {
+                copy(entry.path(), &target);
+            }
+        } else {
+            fs::copy(entry.path(), Path::new(&target)).unwrap_or_else(|error| panic!("{target}: {error}"));
+        }
+    }
+}
