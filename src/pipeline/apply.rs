@@ -260,11 +260,12 @@ async fn story(
     let heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.interrupt.clone());
     let result = under_reservation(ctx, recorder, project, spec, rules, options, &held).await;
     if let Err(halt) = result {
-        if heartbeat.lost() {
-            let error =
-                KlError::failed("the lease was lost: another run has taken the reservations, so nothing was committed")
-                    .because(halt.error.chain())
-                    .hint("apply the spec again");
+        if let Some(status) = heartbeat.lost() {
+            let message = match status {
+                RunStatus::Aborted => "the run was aborted from outside, so nothing was committed",
+                _ => "the lease was lost: another run has taken the reservations, so nothing was committed",
+            };
+            let error = KlError::failed(message).because(halt.error.chain()).hint("apply the spec again");
             return Err(Box::new(Halt { error, ..*halt }));
         }
         return Err(halt);
@@ -386,14 +387,7 @@ async fn ended_because(
 ) -> Result<ApplyReport, Box<Halt>> {
     recorder.record(RunEvent::Ended { status: status.word().to_owned(), reason }).await?;
     ctx.store.run_end(recorder.run(), &RunEnd::plain(status)).await?;
-    Ok(ApplyReport {
-        run: recorder.run(),
-        status,
-        serial: None,
-        rows_opened: 0,
-        rows_closed: 0,
-        applied_before: None,
-    })
+    Ok(ApplyReport { run: recorder.run(), status, serial: None, rows_opened: 0, rows_closed: 0, applied_before: None })
 }
 
 async fn under_reservation(

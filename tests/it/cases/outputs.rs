@@ -117,9 +117,14 @@ fn two_changes_of_what_one_output_depends_on_meet_at_the_output() {
 #[test]
 fn an_output_that_turns_out_not_to_change() {
     let config = |input: &str| {
-        format!("resource \"terraform_data\" \"a\" {{ input = \"{input}\" }}\noutput \"o\" {{ value = substr(terraform_data.a.output, 0, 1) }}")
+        format!(
+            "resource \"terraform_data\" \"a\" {{ input = \"{input}\" }}\noutput \"o\" {{ value = substr(terraform_data.a.output, 0, 1) }}"
+        )
     };
-    Change::new(&config("x1"), &config("x2")).writes(&["update terraform_data.a", "update output.o"]).lane("narrow").run();
+    Change::new(&config("x1"), &config("x2"))
+        .writes(&["update terraform_data.a", "update output.o"])
+        .lane("narrow")
+        .run();
 }
 
 #[test]
