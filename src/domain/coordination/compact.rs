@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(shown(&all, &all), ["module.web.*"]);
         assert_eq!(
             shown(&["module.web.x.a", "output.o", "x.r"], &["module.web.x.a"]),
-            ["module.web.x.a", "x.r", "output.o"]
+            ["x.r", "module.web.x.a", "output.o"]
         );
     }
 
