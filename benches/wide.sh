@@ -147,10 +147,10 @@ on() { # the name of the database, its address
   measure "$KL" --database "$url" plan wide --var generation=2 --out "$work/spec.json"
   measure "$KL" --database "$url" apply "$work/spec.json" --var generation=2 --lane footprint
   row "kl apply (footprint), $name" "$took" "$own" "$(ratio "$took" "$plain_both")"
-  measure "$KL" --database "$url" state pull --dir wide
+  measure "$KL" --database "$url" state pull wide
   row "kl state pull, $name" "$took" "$own" -
   # What kl made of it is what Terraform would have made: nothing is left to do.
-  "$KL" --database "$url" state pull --dir wide >"$work/plain/terraform.tfstate"
+  "$KL" --database "$url" state pull wide >"$work/plain/terraform.tfstate"
   (cd "$work/plain" && "$terraform" plan -input=false -detailed-exitcode -var generation=2 >/dev/null) ||
     fail "plain terraform would still change something"
 }

@@ -10,10 +10,12 @@ mod harness;
 
 mod architecture;
 mod cases;
+mod concurrency;
 mod configuration;
 mod demo;
 mod generated;
 mod lab;
+mod stage;
 mod terraform_process;
 mod third_party;
 mod workspace;
