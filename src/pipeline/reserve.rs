@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::record::Recorder;
-use crate::domain::coordination::reservation::{Blocker, Claim};
+use crate::domain::coordination::reservation::{Blocker, Claim, HeldAs};
 use crate::domain::id::RunId;
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{RunStatus, Tools};
@@ -65,7 +65,12 @@ pub async fn acquire(
                 recorder.record(event).await?;
                 return Ok(Outcome::Granted { held, tools_beside });
             }
-            Acquired::Blocked { blockers, .. } if left.is_zero() => return Ok(Outcome::Blocked(blockers)),
+            // A quarantine ends when somebody recovers or discards it, and not by waiting.
+            Acquired::Blocked { blockers, .. }
+                if left.is_zero() || blockers.iter().any(|one| one.reservation.held_as == HeldAs::Quarantine) =>
+            {
+                return Ok(Outcome::Blocked(blockers));
+            }
             Acquired::Blocked { blockers, .. } => {
                 let mut now: Vec<RunId> = blockers.iter().map(|blocker| blocker.reservation.run).collect();
                 now.sort();

@@ -12,6 +12,7 @@ mod architecture;
 mod cases;
 mod concurrency;
 mod configuration;
+mod crash;
 mod demo;
 mod generated;
 mod lab;
