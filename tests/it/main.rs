@@ -16,6 +16,7 @@ mod crash;
 mod demo;
 mod generated;
 mod lab;
+mod naming;
 mod stage;
 mod terraform_process;
 mod third_party;
