@@ -10,10 +10,14 @@ mod harness;
 
 mod architecture;
 mod cases;
+mod concurrency;
 mod configuration;
+mod crash;
 mod demo;
 mod generated;
 mod lab;
+mod naming;
+mod stage;
 mod terraform_process;
 mod third_party;
 mod workspace;
