@@ -9,6 +9,7 @@
 mod harness;
 
 mod architecture;
+mod bad_input;
 mod cases;
 mod concurrency;
 mod configuration;
@@ -17,6 +18,7 @@ mod demo;
 mod generated;
 mod lab;
 mod stage;
+mod state_import;
 mod terraform_process;
 mod third_party;
 mod workspace;
