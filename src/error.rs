@@ -132,10 +132,16 @@ impl From<crate::terraform::TerraformError> for KlError {
             | E::TooOld { .. }
             | E::Spawn { .. }
             | E::Cache { .. } => Exit::Usage,
+            E::Plan(failure) if failure.is_about_inputs() => Exit::Usage,
             _ => Exit::Failed,
         };
-        let kl = Self::new(exit, error.to_string());
-        kl.caused(&error)
+        let kl = Self::new(exit, error.to_string()).caused(&error);
+        match &error {
+            E::Plan(failure) if failure.is_about_inputs() => kl.hint(
+                "give variables with --var NAME=VALUE, --var-file FILE or TF_VAR_NAME, the same at plan and apply",
+            ),
+            _ => kl,
+        }
     }
 }
 

@@ -39,6 +39,14 @@ pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
     let place = Place::find(&dir)?;
     let mut project = place.project(&args.state, &args.input, &session.env).await?;
     if let Some(spec) = &reviewed {
+        let asked = project::workspace(&args.state, &session.env);
+        if let Some(asked) = asked.filter(|asked| *asked != spec.project.workspace) {
+            return Err(KlError::usage(format!(
+                "the spec was planned in workspace {:?}, and {asked:?} is asked for",
+                spec.project.workspace
+            ))
+            .hint("leave out --workspace and TF_WORKSPACE: the spec says which workspace it is for"));
+        }
         project.workspace.clone_from(&spec.project.workspace);
         if args.state.state.is_none() {
             // A spec that was planned with --state is applied to that state, when it is the same directory.
@@ -94,6 +102,14 @@ pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
 }
 
 fn told(report: &ApplyReport) -> String {
+    if let Some(version) = &report.applied_before {
+        let run = version.run.map(|run| format!(" by run {run}")).unwrap_or_default();
+        return format!(
+            "{} Nothing to do: the spec was already applied, and committed as serial {}{run}.\n",
+            good("✓"),
+            version.serial
+        );
+    }
     match report.status {
         RunStatus::Noop => format!("{} Nothing to do.\n", good("✓")),
         RunStatus::DryRun => format!("{} Dry run: every reservation could be had; nothing was changed.\n", good("✓")),
@@ -120,6 +136,9 @@ fn document(spec: &PlanSpec, report: Option<&ApplyReport>, failure: Option<&Appl
         "run": report.map(|report| report.run).or(failure.and_then(|failure| failure.run)),
         "result": report.map(|report| report.status),
         "serial": report.and_then(|report| report.serial),
+        "applied_before": report.and_then(|report| report.applied_before.as_ref()).map(|version| {
+            json!({ "serial": version.serial, "run": version.run })
+        }),
         "rows_opened": report.map(|report| report.rows_opened),
         "rows_closed": report.map(|report| report.rows_closed),
         "conflict": conflict,

@@ -137,7 +137,7 @@ impl Place {
 }
 
 /// The Terraform workspace that the user names.
-fn workspace(args: &StateArgs, env: &EnvSnapshot) -> Option<String> {
+pub fn workspace(args: &StateArgs, env: &EnvSnapshot) -> Option<String> {
     args.workspace.clone().or_else(|| env.get("TF_WORKSPACE"))
 }
 

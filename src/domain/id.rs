@@ -50,7 +50,7 @@ pub struct StateName(String);
 
 /// Why a text cannot name a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a state's name has 1 to {MAX_NAME} characters and no control characters: {0:?}")]
+#[error("a state's name has 1 to {MAX_NAME} characters, no control characters, and no space at its ends: {0:?}")]
 pub struct StateNameError(String);
 
 /// The longest state name, in characters: it stands in comments, check titles and index entries.

@@ -11,6 +11,7 @@ use super::stale::{self, Verdict};
 use super::{Context, Project, Rules, recover};
 use crate::clock;
 use crate::domain::coordination::reservation::{Blocker, HeldAs};
+use crate::domain::coordination::slice;
 use crate::domain::id::{RunId, Serial};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
@@ -19,7 +20,7 @@ use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::conflict;
 use crate::report::event::Stage;
-use crate::store::model::StateHead;
+use crate::store::model::{StateHead, Version};
 use crate::store::{Held, StoreError};
 
 /// How an apply is to be done.
@@ -52,6 +53,8 @@ pub struct ApplyReport {
     pub rows_opened: usize,
     /// Rows whose former content ended.
     pub rows_closed: usize,
+    /// The version that an earlier apply of the same spec has made, when that is why there was nothing to do.
+    pub applied_before: Option<Version>,
 }
 
 /// A failed apply: the run is recorded and ended, this is what to tell.
@@ -242,6 +245,12 @@ async fn story(
     if !spec.has_changes() {
         return ended(ctx, recorder, RunStatus::Noop).await;
     }
+    // The same job run again, or a second one for the same merge: what it promises has been done.
+    if let Some(version) = stale::applied_before(ctx, head.id, spec).await? {
+        let reason = format!("the spec has been applied already, as serial {}", version.serial);
+        let report = ended_because(ctx, recorder, RunStatus::Noop, Some(reason)).await?;
+        return Ok(ApplyReport { applied_before: Some(version), ..report });
+    }
     // Refused early where it can be, before anybody is kept waiting; what counts is the check under the reservation.
     let early = stale::since(ctx, head.id, spec).await?;
     if !early.fresh() {
@@ -367,9 +376,18 @@ fn version_differences(before: &Tools, now: &Tools) -> Vec<String> {
 }
 
 async fn ended(ctx: &Context, recorder: &Recorder, status: RunStatus) -> Result<ApplyReport, Box<Halt>> {
-    recorder.record(RunEvent::Ended { status: status.word().to_owned(), reason: None }).await?;
+    ended_because(ctx, recorder, status, None).await
+}
+
+async fn ended_because(
+    ctx: &Context,
+    recorder: &Recorder,
+    status: RunStatus,
+    reason: Option<String>,
+) -> Result<ApplyReport, Box<Halt>> {
+    recorder.record(RunEvent::Ended { status: status.word().to_owned(), reason }).await?;
     ctx.store.run_end(recorder.run(), &RunEnd::plain(status)).await?;
-    Ok(ApplyReport { run: recorder.run(), status, serial: None, rows_opened: 0, rows_closed: 0 })
+    Ok(ApplyReport { run: recorder.run(), status, serial: None, rows_opened: 0, rows_closed: 0, applied_before: None })
 }
 
 async fn under_reservation(
@@ -425,6 +443,7 @@ async fn under_reservation(
         after: &applied.after,
         write_set: &ready.write_set,
         drifted: &ready.drifted,
+        forgotten: slice::forgotten_data(spec, bench.tree(), snapshot.rows.iter().map(|(row, _)| row)),
     };
     let committed = match commit::judge(&outcome) {
         Ok(delta) => commit::commit(ctx, recorder, held, &outcome, delta, tools.providers).await,
@@ -437,6 +456,7 @@ async fn under_reservation(
             serial: Some(committed.serial),
             rows_opened: committed.rows_opened,
             rows_closed: committed.rows_closed,
+            applied_before: None,
         }),
         Err(error) => {
             // The objects are real by now: their record has to survive, and their rows stay reserved.

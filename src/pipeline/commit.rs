@@ -26,11 +26,18 @@ pub struct Outcome<'a> {
     pub write_set: &'a [Pattern],
     /// Instances that the plan found different in reality.
     pub drifted: &'a BTreeSet<String>,
+    /// Data rows that nobody declares any more.
+    pub forgotten: Vec<Row>,
 }
 
 /// Sorts what changed. Changes that nobody planned are a failure; nothing of them is committed.
 pub fn judge(outcome: &Outcome<'_>) -> Result<Delta, KlError> {
-    let delta = delta(outcome.before, &outcome.after.rows, outcome.write_set, outcome.drifted)?;
+    let mut delta = delta(outcome.before, &outcome.after.rows, outcome.write_set, outcome.drifted)?;
+    for row in &outcome.forgotten {
+        if !delta.soft.iter().any(|change| change.key == row.key) {
+            delta.soft.push(Change { key: row.key.clone(), before: Some(row.body.clone()), after: None });
+        }
+    }
     if delta.violations.is_empty() {
         return Ok(delta);
     }

@@ -96,7 +96,10 @@ impl Rehearsal<'_> {
                     Ok((_, comparison)) => {
                         format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word())
                     }
-                    Err(error) if self.ctx.stop.interrupt.is_cancelled() => return Err(error),
+                    // No other slice mends missing inputs.
+                    Err(error) if self.ctx.stop.interrupt.is_cancelled() || error.exit() == Exit::Usage => {
+                        return Err(error);
+                    }
                     Err(error) => {
                         format!("terraform could not plan on the narrow slice: {}", summary(&error.chain()))
                     }

@@ -9,6 +9,10 @@ use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::store::model::{Source, Version, VersionQuery};
+
+/// So many versions are read at once.
+const PAGE: u32 = 100;
 
 /// So many rows are named in the message; the rest is counted.
 const MAX_NAMED: usize = 10;
@@ -26,6 +30,27 @@ pub async fn since(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Sta
         })
         .collect();
     Ok(classify(&spec.claims(), changed))
+}
+
+/// The version that applying this very spec has made already, if nobody has replaced the whole state since.
+pub async fn applied_before(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, KlError> {
+    let mut before = None;
+    loop {
+        let query = VersionQuery { before, limit: PAGE, with_rows: false };
+        let page = ctx.store.version_list(state, query).await?;
+        let Some(last) = page.last().map(|version| version.serial) else {
+            return Ok(None);
+        };
+        for version in page {
+            if version.serial <= spec.state.serial || version.source == Source::Import {
+                return Ok(None);
+            }
+            if version.source == Source::Apply && version.spec == Some(spec.id) {
+                return Ok(Some(version));
+            }
+        }
+        before = Some(last);
+    }
 }
 
 /// Records the outcome of the check; says whether the run may go on, and whether the re-plan has to decide.

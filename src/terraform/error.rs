@@ -19,6 +19,10 @@ pub struct Failure {
     pub rest: String,
 }
 
+/// Terraform's summaries of errors that only the caller can mend, by giving other inputs.
+const INPUT_SUMMARIES: [&str; 3] =
+    ["No value for required variable", "Value for undeclared variable", "Invalid value for input variable"];
+
 /// How much of the raw output an error shows, in lines, when Terraform gave no diagnostic.
 const SHOWN_LINES: usize = 20;
 
@@ -26,6 +30,12 @@ impl Failure {
     /// The errors, without the warnings.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// Whether it failed for its input variables and for nothing else.
+    pub fn is_about_inputs(&self) -> bool {
+        let mut errors = self.errors().peekable();
+        errors.peek().is_some() && errors.all(|error| INPUT_SUMMARIES.contains(&error.summary.as_str()))
     }
 }
 

@@ -17,6 +17,7 @@ mod crash;
 mod demo;
 mod generated;
 mod lab;
+mod naming;
 mod stage;
 mod state_import;
 mod terraform_process;

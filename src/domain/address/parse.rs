@@ -49,12 +49,10 @@ impl<'a> Cursor<'a> {
         if self.done() { Ok(()) } else { self.fail("the end") }
     }
 
-    /// A name of a module, type, resource or output: letters, digits, `_` and `-`.
+    /// A name of a module, type, resource or output, as HCL has identifiers: letters, digits, marks, `_` and `-`.
     pub(super) fn name(&mut self) -> Result<String, ParseAddressError> {
         let rest = self.rest();
-        let length = rest
-            .find(|letter: char| !(letter.is_alphanumeric() || letter == '_' || letter == '-'))
-            .unwrap_or(rest.len());
+        let length = rest.find(|letter: char| !continues_name(letter)).unwrap_or(rest.len());
         let starts = rest.chars().next().is_some_and(|letter| letter.is_alphabetic() || letter == '_');
         if length == 0 || !starts {
             return self.fail("a name");
@@ -182,6 +180,10 @@ impl<'a> Cursor<'a> {
         } else {
             Mode::Managed
         };
+        // `output.NAME` is a root output; no provider may call a type so.
+        if self.rest().starts_with("output.") {
+            return self.fail("a resource type");
+        }
         let type_name = self.name()?;
         if !self.eat(".") {
             return self.fail("a dot and the resource's name");
@@ -193,6 +195,16 @@ impl<'a> Cursor<'a> {
     pub(super) fn after_dot(&self) -> bool {
         self.text[..self.at].ends_with('.')
     }
+}
+
+/// Whether a letter may stand in a name after its first one.
+fn continues_name(letter: char) -> bool {
+    use unicode_general_category::GeneralCategory as C;
+    let joins = || {
+        let category = unicode_general_category::get_general_category(letter);
+        matches!(category, C::NonspacingMark | C::SpacingMark | C::ConnectorPunctuation)
+    };
+    letter.is_alphanumeric() || letter == '_' || letter == '-' || joins()
 }
 
 pub(super) fn address(text: &str) -> Result<Address, ParseAddressError> {

@@ -135,7 +135,11 @@ fn guards(tree: &Tree, node: &Node) -> bool {
 /// depends on; in the footprint lane also the dependents that bear on it. None when no list of targets can do it.
 #[must_use]
 pub fn targets(lane: Lane, spec: &PlanSpec) -> Option<Vec<String>> {
-    if spec.scope.mode == PlanMode::Destroy || spec.lane.untargetable_outputs {
+    if spec.scope.mode == PlanMode::Destroy {
+        // Destroying limits itself: the same targets reach the same dependents.
+        return (lane == Lane::Footprint && !spec.scope.targets.is_empty()).then(|| spec.scope.targets.clone());
+    }
+    if spec.lane.untargetable_outputs {
         return None;
     }
     if lane == Lane::Footprint && spec.lane.untargetable_conditions {

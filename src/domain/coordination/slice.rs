@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::lane::Lane;
-use crate::domain::address::{Address, ConfigAddress};
+use crate::domain::address::{Address, ConfigAddress, Mode};
 use crate::domain::graph::tree::Tree;
-use crate::domain::plan::spec::PlanSpec;
+use crate::domain::plan::spec::{PlanSpec, WriteEntry};
 use crate::domain::state::{Row, RowKey};
 
 /// Cuts the slice out of the trunk's rows.
@@ -16,11 +16,7 @@ use crate::domain::state::{Row, RowKey};
 /// removal or move) stay out of sight. Outputs are always there: a missing one would look new. So are check results, to tell which of
 /// them the apply has changed.
 pub fn cut<'a>(lane: Lane, spec: &PlanSpec, tree: &Tree, rows: impl Iterator<Item = &'a Row>) -> Vec<Row> {
-    let mut written: BTreeSet<ConfigAddress> = BTreeSet::new();
-    for entry in &spec.write {
-        written.insert(entry.address.config());
-        written.extend(entry.moved_from.as_ref().map(Address::config));
-    }
+    let written = written(spec);
     let closure: BTreeSet<&ConfigAddress> = spec.lane.closure.iter().chain(&spec.lane.output_targets).collect();
     let shown = |resource: &ConfigAddress| match lane {
         Lane::Narrow => written.contains(resource) || closure.contains(resource),
@@ -33,4 +29,24 @@ pub fn cut<'a>(lane: Lane, spec: &PlanSpec, tree: &Tree, rows: impl Iterator<Ite
     })
     .cloned()
     .collect()
+}
+
+fn written(spec: &PlanSpec) -> BTreeSet<ConfigAddress> {
+    let both_ends = |entry: &WriteEntry| {
+        let from = entry.moved_from.as_ref().map(Address::config);
+        std::iter::once(entry.address.config()).chain(from).collect::<Vec<_>>()
+    };
+    spec.write.iter().flat_map(both_ends).collect()
+}
+
+/// Data rows that the write set depended on and that the configuration no longer declares.
+///
+/// Terraform drops such rows without a word in any plan, but not from a plan that is limited by targets.
+pub fn forgotten_data<'a>(spec: &PlanSpec, tree: &Tree, rows: impl Iterator<Item = &'a Row>) -> Vec<Row> {
+    let closure: BTreeSet<&ConfigAddress> = spec.lane.closure.iter().collect();
+    let forgotten = |address: &Address| {
+        let resource = address.config();
+        address.mode == Mode::Data && closure.contains(&resource) && !tree.declares(&resource)
+    };
+    rows.filter(|row| row.key.address().is_some_and(forgotten)).cloned().collect()
 }

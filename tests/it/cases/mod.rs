@@ -1,5 +1,10 @@
 //! Every construct that a plan can hold, through the real kl on the real Terraform.
 
 mod bed;
+mod failures;
 mod guards;
+mod modules;
 mod objects;
+mod outputs;
+mod scope;
+mod stale;

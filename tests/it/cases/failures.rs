@@ -1,0 +1,150 @@
+//! An apply that fails half-way: nothing that Terraform has really done may get lost.
+
+use super::bed::{Bed, Change};
+
+/// `first` succeeds, `broken` is created and fails in its provisioner until the file `fixed` exists, `last` waits for it.
+const CONFIG: &str = r#"
+    variable "fixed" {}
+    resource "terraform_data" "first" { input = "1" }
+    resource "terraform_data" "broken" {
+      input = terraform_data.first.output
+      provisioner "local-exec" { command = "test -e ${var.fixed}" }
+    }
+    resource "terraform_data" "last" { input = terraform_data.broken.output }
+    output "o" { value = terraform_data.last.output }
+"#;
+
+/// A checkout with a failed apply, and the id of its run.
+fn failed() -> (Bed, String, String) {
+    let bed = Bed::new(CONFIG);
+    let var = format!("fixed={}", bed.path("fixed"));
+    bed.plan(&["--var", &var]);
+    let said = bed.apply(1, &["--var", &var, "--format", "json"]);
+    said.says(&["local-exec", "kl recover"]);
+    let run = said.json()["run"].as_str().expect("the run is named").to_owned();
+    (bed, var, run)
+}
+
+fn names(bed: &Bed) -> Vec<String> {
+    let list = bed.exits(0, &["state", "list", "live"]).stdout;
+    list.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_failed_apply_keeps_its_objects_in_quarantine_until_they_are_recovered() {
+    let (bed, var, run) = failed();
+    assert_eq!(bed.leftovers(), Vec::<String>::new());
+    assert_eq!(names(&bed), Vec::<String>::new(), "the trunk is as it was");
+    let status = bed.exits(0, &["status"]).stdout;
+    for part in ["quarantined by alice", "terraform_data.first", "terraform_data.broken", &format!("kl recover {run}")]
+    {
+        assert!(status.contains(part), "{part:?} is not in:\n{status}");
+    }
+    assert!(!status.contains("terraform_data.last"), "it was never touched:\n{status}");
+
+    // Somebody else meets the quarantine.
+    let bob = bed.kl(&["apply", "live", "--auto-approve", "--actor", "bob", "--var", &var]);
+    assert_eq!(bob.code, 2, "{bob}");
+    bob.says(&["terraform_data.first", "alice", &format!("kl recover {run}")]);
+
+    bed.exits(0, &["recover", &run]);
+    assert_eq!(names(&bed), ["terraform_data.broken", "terraform_data.first"]);
+    assert!(bed.pull().contains("\"tainted\""));
+    assert!(!bed.exits(0, &["status"]).stdout.contains("quarantined"));
+    bed.exits(3, &["recover", &run]).says(&["recovered or discarded before"]);
+
+    std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
+    let spec = bed.plan(&["--var", &var]);
+    assert_eq!(spec.writes(), ["delete+create terraform_data.broken", "create terraform_data.last", "create output.o"]);
+    bed.apply(0, &["--var", &var]);
+    bed.settled(&[&format!("-var={var}")]);
+}
+
+#[test]
+fn applying_the_same_spec_again_recovers_first_and_finishes() {
+    let (bed, var, _) = failed();
+    std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
+    bed.apply(0, &["--var", &var]);
+    assert_eq!(names(&bed).len(), 3);
+    assert!(!bed.pull().contains("tainted"));
+    bed.settled(&[&format!("-var={var}")]);
+    // And a third time it is done.
+    assert!(bed.apply(0, &["--var", &var]).stdout.contains("already applied"));
+}
+
+#[test]
+fn applying_the_same_spec_again_may_fail_again_and_lose_nothing() {
+    let (bed, var, first) = failed();
+    bed.apply(1, &["--var", &var]).says(&["local-exec"]);
+    bed.exits(3, &["recover", &first]);
+    assert!(bed.exits(0, &["status"]).stdout.contains("quarantined by alice"));
+    std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
+    bed.apply(0, &["--var", &var]);
+    assert_eq!(names(&bed).len(), 3);
+    bed.settled(&[&format!("-var={var}")]);
+}
+
+#[test]
+fn a_recovered_run_is_finished_by_its_spec() {
+    let (bed, var, run) = failed();
+    bed.exits(0, &["recover", &run]);
+    std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
+    bed.apply(0, &["--var", &var]);
+    bed.settled(&[&format!("-var={var}")]);
+}
+
+#[test]
+fn what_is_discarded_is_nobodys() {
+    let (bed, var, run) = failed();
+    bed.exits(0, &["recover", &run, "--discard"]);
+    assert!(!bed.exits(0, &["status"]).stdout.contains("quarantined"));
+    assert_eq!(names(&bed), Vec::<String>::new());
+    std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
+    bed.apply(0, &["--var", &var]);
+    bed.settled(&[&format!("-var={var}")]);
+}
+
+#[test]
+fn an_update_that_is_followed_by_a_failure_is_recovered() {
+    let config = |value: &str, command: &str| {
+        format!(
+            "resource \"terraform_data\" \"a\" {{ input = \"{value}\" }}\n\
+             resource \"terraform_data\" \"b\" {{\n input = terraform_data.a.output\n triggers_replace = \"{value}\"\n provisioner \"local-exec\" {{ command = \"{command}\" }}\n}}\n\
+             resource \"terraform_data\" \"gone{value}\" {{}}"
+        )
+    };
+    let bed = Bed::new(&config("1", "true"));
+    bed.begin(&[]);
+    bed.write(&config("2", "false"));
+    bed.plan(&[]);
+    let run = bed.apply(1, &["--format", "json"]).json()["run"].as_str().expect("a run").to_owned();
+    assert!(bed.pull().contains("gone1"), "the trunk is as it was");
+    bed.exits(0, &["recover", &run]);
+    bed.write(&config("2", "true"));
+    bed.exits(0, &["apply", "live", "--auto-approve"]);
+    bed.settled(&[]);
+}
+
+#[test]
+fn a_failed_destroy_keeps_what_is_left() {
+    let config = "resource \"terraform_data\" \"a\" {}\nresource \"terraform_data\" \"b\" {\n input = terraform_data.a.id\n}\n\
+                  resource \"terraform_data\" \"c\" {\n provisioner \"local-exec\" {\n when = destroy\n command = \"test ! -e ../stuck\"\n }\n}";
+    let bed = Bed::new(config);
+    bed.begin(&[]);
+    std::fs::write(bed.path("repo/stuck"), "").expect("the directory is ours");
+    bed.plan(&["--destroy"]);
+    bed.apply(1, &[]);
+    assert_eq!(names(&bed).len(), 3);
+    std::fs::remove_file(bed.path("repo/stuck")).expect("the directory is ours");
+    bed.apply(0, &[]);
+    assert_eq!(names(&bed), Vec::<String>::new());
+}
+
+#[test]
+fn a_provisioner_that_fails_and_is_told_to_go_on_does_not_fail_the_apply() {
+    Change::new(
+        "",
+        "resource \"terraform_data\" \"a\" {\n provisioner \"local-exec\" {\n command = \"false\"\n on_failure = continue\n }\n}",
+    )
+    .run();
+}
