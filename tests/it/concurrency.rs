@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use nix::sys::signal::Signal;
 
 use crate::harness::database::Database;
+use crate::harness::kl::Running;
 use crate::harness::site::Site;
 use crate::harness::terraform::Plain;
 use crate::stage::{CHAIN, Gates, assert_tidy, runs, status, wait_for_runs};
@@ -52,13 +53,15 @@ fn disjoint_applies_all_commit_and_readers_are_never_in_the_way(database: &Datab
             site.kl().args(["plan", "live", "--out", &spec(part), &target, &var]).spawn()
         })
         .collect();
-    planning.into_iter().for_each(|plan| drop(plan.exits(0)));
+    for plan in planning {
+        drop(plan.exits(0));
+    }
 
     let mut applying: Vec<_> = (1..=8)
         .map(|part| site.kl().args(["apply", &spec(part), &format!("--var=v{part}=1"), "--dir", "live"]).spawn())
         .collect();
     let mut read = 0;
-    while read < 8 || applying.iter_mut().any(|apply| apply.runs()) {
+    while read < 8 || applying.iter_mut().any(Running::runs) {
         drop(site.kl().args(["state", "pull", "live"]).exits(0));
         drop(site.kl().args(["history", "live"]).exits(0));
         drop(site.kl().args(["status"]).exits(0));
@@ -93,7 +96,7 @@ fn of_overlapping_applies_one_commits_and_the_others_say_who_holds_what(database
         })
         .collect();
     wait_for_runs(database, "conflict", 7);
-    let winner = applying.iter_mut().position(|apply| apply.runs()).expect("one goes on");
+    let winner = applying.iter_mut().position(Running::runs).expect("one goes on");
     let winner = applying.swap_remove(winner);
     for loser in applying {
         let said = loser.exits(2).stderr;
@@ -183,7 +186,9 @@ fn waiters_get_their_turn_in_order_of_arrival_and_a_dead_one_holds_up_nobody(dat
     assert!(said.contains("actor-2"), "{said}");
     gates.open("apply");
     drop(first.exits(0));
-    waiting.into_iter().for_each(|waiter| drop(waiter.exits(0)));
+    for waiter in waiting {
+        drop(waiter.exits(0));
+    }
     let order = database.rows("SELECT actor FROM state_versions WHERE serial > 1 ORDER BY serial");
     let order: Vec<String> = order.into_iter().flatten().flatten().collect();
     assert_eq!(order, ["actor-2", "actor-4", "actor-5"]);
@@ -202,7 +207,9 @@ fn disjoint_first_writers_of_an_empty_state_share_one_lineage(database: &Databas
         drop(site.kl().args(["plan", "live", &target, "--out", &spec(name)]).exits(0));
     }
     let both = ["a", "b"].map(|name| site.kl().args(["apply", &spec(name), "--dir", "live"]).spawn());
-    both.into_iter().for_each(|apply| drop(apply.exits(0)));
+    for apply in both {
+        drop(apply.exits(0));
+    }
     assert_tidy(database, 2);
     let state = site.kl().args(["state", "pull", "live"]).exits(0);
     assert_eq!(state.json()["resources"].as_array().map(Vec::len), Some(2));

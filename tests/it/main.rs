@@ -9,6 +9,7 @@
 mod harness;
 
 mod architecture;
+mod bad_input;
 mod cases;
 mod concurrency;
 mod configuration;
@@ -18,6 +19,7 @@ mod generated;
 mod lab;
 mod naming;
 mod stage;
+mod state_import;
 mod terraform_process;
 mod third_party;
 mod workspace;

@@ -1,5 +1,7 @@
 //! The tokenizer behind [`Address::parse`] and its relatives.
 
+use unicode_general_category::{GeneralCategory, get_general_category};
+
 use super::{Address, ConfigAddress, ConfigModule, Key, Mode, ModulePath, ModuleStep};
 
 /// Why a text is not an address.
@@ -49,12 +51,11 @@ impl<'a> Cursor<'a> {
         if self.done() { Ok(()) } else { self.fail("the end") }
     }
 
-    /// A name of a module, type, resource or output, as HCL has identifiers: letters, digits, marks, `_` and `-`.
+    /// A name of a module, type, resource or output, as HCL's identifiers are.
     pub(super) fn name(&mut self) -> Result<String, ParseAddressError> {
         let rest = self.rest();
-        let length = rest.find(|letter: char| !continues_name(letter)).unwrap_or(rest.len());
-        let starts = rest.chars().next().is_some_and(|letter| letter.is_alphabetic() || letter == '_');
-        if length == 0 || !starts {
+        let length = rest.find(|letter| !continues_name(letter)).unwrap_or(rest.len());
+        if !rest.chars().next().is_some_and(starts_name) {
             return self.fail("a name");
         }
         self.at += length;
@@ -180,13 +181,15 @@ impl<'a> Cursor<'a> {
         } else {
             Mode::Managed
         };
-        // `output.NAME` is a root output; no provider may call a type so.
-        if self.rest().starts_with("output.") {
-            return self.fail("a resource type");
-        }
+        let start = self.at;
         let type_name = self.name()?;
         if !self.eat(".") {
             return self.fail("a dot and the resource's name");
+        }
+        // No provider can have it: `output.NAME` is a root output wherever a pattern may stand.
+        if type_name == "output" {
+            self.at = start;
+            return self.fail("a resource type");
         }
         Ok((mode, type_name, self.name()?))
     }
@@ -197,14 +200,21 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether a letter may stand in a name after its first one.
+/// Letters that Unicode counts to identifiers by name and not by their category, except for those in the middle only.
+const OTHER_START: [char; 4] = ['\u{2118}', '\u{212e}', '\u{309b}', '\u{309c}'];
+
+fn starts_name(letter: char) -> bool {
+    letter.is_alphabetic() || letter == '_' || OTHER_START.contains(&letter)
+}
+
+/// Letters, marks (a decomposed "é" has one), digits, `_` and `-`. Somewhat wider than HCL's rule, which is tied to
+/// one version of Unicode; nothing that means something in an address is in it.
 fn continues_name(letter: char) -> bool {
-    use unicode_general_category::GeneralCategory as C;
-    let joins = || {
-        let category = unicode_general_category::get_general_category(letter);
-        matches!(category, C::NonspacingMark | C::SpacingMark | C::ConnectorPunctuation)
-    };
-    letter.is_alphanumeric() || letter == '_' || letter == '-' || joins()
+    use GeneralCategory as C;
+    letter.is_alphanumeric()
+        || matches!(letter, '-' | '\u{b7}' | '\u{387}')
+        || OTHER_START.contains(&letter)
+        || matches!(get_general_category(letter), C::NonspacingMark | C::SpacingMark | C::ConnectorPunctuation)
 }
 
 pub(super) fn address(text: &str) -> Result<Address, ParseAddressError> {
