@@ -128,9 +128,9 @@ fn derive(
     let own = closure::config_edges(tree);
     let coarse = [(EdgeSource::Plan, &from_plan), (EdgeSource::Graph, graph)];
     let roots = roots(&found, rows);
-    let mut reads = closure::upstream(tree, &coarse, &roots);
+    let mut reads = closure::upstream(tree, &own, &coarse, &roots);
     let output_roots = Roots { outputs: roots.outputs.clone(), ..Roots::default() };
-    let for_outputs = closure::upstream(tree, &coarse, &output_roots);
+    let for_outputs = closure::upstream(tree, &own, &coarse, &output_roots);
     if rules.closure == ClosureRule::Connected {
         connect(&[&own, &from_plan, graph], &roots, &mut reads);
     }
@@ -143,7 +143,7 @@ fn derive(
         checks: beyond.checks,
         closure: reads.resources.iter().filter(|resource| resource.mode != Mode::Ephemeral).cloned().collect(),
         output_targets: targetable(&for_outputs),
-        untargetable_outputs: roots.outputs.iter().any(|output| reaches_nothing(tree, &coarse, output)),
+        untargetable_outputs: roots.outputs.iter().any(|output| reaches_nothing(tree, &own, &coarse, output)),
     };
     let values = combine(
         found
@@ -223,9 +223,9 @@ fn targetable(closure: &Closure) -> Vec<ConfigAddress> {
 }
 
 /// Whether a changed output depends on no resource at all, so that no target makes Terraform evaluate it.
-fn reaches_nothing(tree: &Tree, coarse: &[(EdgeSource, &CoarseEdges)], output: &str) -> bool {
+fn reaches_nothing(tree: &Tree, own: &CoarseEdges, coarse: &[(EdgeSource, &CoarseEdges)], output: &str) -> bool {
     let roots = Roots { outputs: vec![output.to_owned()], ..Roots::default() };
-    targetable(&closure::upstream(tree, coarse, &roots)).is_empty()
+    targetable(&closure::upstream(tree, own, coarse, &roots)).is_empty()
 }
 
 /// `closure: connected`: whatever the write set is connected with, in either direction, is read.
