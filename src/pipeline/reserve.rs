@@ -52,7 +52,12 @@ pub async fn acquire(
     loop {
         let left = wait.map(|wait| wait.saturating_sub(started.elapsed())).unwrap_or_default();
         let ask = Ask { run: recorder.run(), claims: claims.to_vec(), lease, queue: !left.is_zero() };
-        match ctx.store.reservation_acquire(&ask).await? {
+        let acquired = ctx.store.reservation_acquire(&ask).await?;
+        // The store has this on both timelines already.
+        for from in acquired.reclaimed() {
+            recorder.tell(&RunEvent::Reclaimed { from: *from });
+        }
+        match acquired {
             Acquired::Granted { held, beside, tools_beside, reclaimed: _ } => {
                 let writes = claims
                     .iter()
