@@ -129,9 +129,9 @@ impl From<crate::terraform::TerraformError> for KlError {
         };
         let kl = Self::new(exit, error.to_string()).caused(&error);
         match &error {
-            E::Plan(failure) if failure.is_about_inputs() => {
-                kl.hint("give variables with --var NAME=VALUE, --var-file FILE or TF_VAR_NAME, the same at plan and apply")
-            }
+            E::Plan(failure) if failure.is_about_inputs() => kl.hint(
+                "give variables with --var NAME=VALUE, --var-file FILE or TF_VAR_NAME, the same at plan and apply",
+            ),
             _ => kl,
         }
     }

@@ -386,14 +386,7 @@ async fn ended_because(
 ) -> Result<ApplyReport, Box<Halt>> {
     recorder.record(RunEvent::Ended { status: status.word().to_owned(), reason }).await?;
     ctx.store.run_end(recorder.run(), &RunEnd::plain(status)).await?;
-    Ok(ApplyReport {
-        run: recorder.run(),
-        status,
-        serial: None,
-        rows_opened: 0,
-        rows_closed: 0,
-        applied_before: None,
-    })
+    Ok(ApplyReport { run: recorder.run(), status, serial: None, rows_opened: 0, rows_closed: 0, applied_before: None })
 }
 
 async fn under_reservation(

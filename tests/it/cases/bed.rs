@@ -38,7 +38,7 @@ impl Said {
 
     /// The lane that the plan was made in at last.
     pub(crate) fn lane(&self) -> &str {
-        let last = self.stderr.lines().filter_map(|line| line.split_once("Lane ")).last();
+        let last = self.stderr.lines().rev().find_map(|line| line.split_once("Lane "));
         last.and_then(|(_, rest)| rest.split([':', ' ']).next()).unwrap_or("none")
     }
 }
@@ -236,6 +236,15 @@ impl Bed {
         }
     }
 
+    /// The plan that plain Terraform makes of a state and the configuration as it is now.
+    #[track_caller]
+    pub(crate) fn plain_plan(&self, state: &str) -> Value {
+        let place = self.copy(Some(state));
+        let output = place.run(&["plan", "-out=plan", "-input=false", "-no-color"]);
+        assert!(output.status.success(), "terraform plan: {}", said(&output));
+        said(&place.run(&["show", "-json", "plan"])).json()
+    }
+
     /// Fails unless plain Terraform finds nothing to do on the trunk, and nothing is left in the temporary directory.
     #[track_caller]
     pub(crate) fn settled(&self, args: &[&str]) {
@@ -306,13 +315,12 @@ fn said(output: &Output) -> Said {
 fn files(text: &str) -> Vec<(String, String)> {
     let mut files = vec![("main.tf".to_owned(), String::new())];
     for line in text.lines() {
-        match line.trim_start().strip_prefix("### ") {
-            Some(path) => files.push((path.trim().to_owned(), String::new())),
-            None => {
-                let (_, text) = files.last_mut().expect("there is always one");
-                text.push_str(line);
-                text.push('\n');
-            }
+        if let Some(path) = line.trim_start().strip_prefix("### ") {
+            files.push((path.trim().to_owned(), String::new()));
+        } else {
+            let (_, text) = files.last_mut().expect("there is always one");
+            text.push_str(line);
+            text.push('\n');
         }
     }
     files.retain(|(path, text)| path != "main.tf" || !text.trim().is_empty());
@@ -365,15 +373,12 @@ fn without_new_ids(text: &str, known: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
-        match rest.get(..36).filter(|id| is_id(id) && !known.contains(*id)) {
-            Some(id) => {
-                out.push_str("[new id]");
-                rest = &rest[id.len()..];
-            }
-            None => {
-                out.push(next);
-                rest = &rest[next.len_utf8()..];
-            }
+        if let Some(id) = rest.get(..36).filter(|id| is_id(id) && !known.contains(*id)) {
+            out.push_str("[new id]");
+            rest = &rest[id.len()..];
+        } else {
+            out.push(next);
+            rest = &rest[next.len_utf8()..];
         }
     }
     out
@@ -387,12 +392,11 @@ pub(crate) struct Change<'a> {
     shared: &'a str,
     kl: Vec<&'a str>,
     plain: Vec<&'a str>,
-    apply: Vec<&'a str>,
     writes: Option<Vec<&'a str>>,
     reads: Option<Vec<&'a str>>,
     data: Option<Vec<&'a str>>,
     lane: Option<&'a str>,
-    edit: Option<fn(String) -> String>,
+    edit: Option<fn(&str) -> String>,
     unsettled: bool,
 }
 
@@ -405,7 +409,6 @@ impl<'a> Change<'a> {
             shared: "",
             kl: Vec::new(),
             plain: Vec::new(),
-            apply: Vec::new(),
             writes: None,
             reads: None,
             data: None,
@@ -425,12 +428,6 @@ impl<'a> Change<'a> {
     pub(crate) fn args(mut self, kl: &[&'a str], plain: &[&'a str]) -> Self {
         self.kl = kl.to_vec();
         self.plain = plain.to_vec();
-        self
-    }
-
-    /// Arguments of `kl apply`.
-    pub(crate) fn apply_args(mut self, args: &[&'a str]) -> Self {
-        self.apply = args.to_vec();
         self
     }
 
@@ -459,7 +456,7 @@ impl<'a> Change<'a> {
     }
 
     /// Changes the state before, by hand.
-    pub(crate) fn edit(mut self, edit: fn(String) -> String) -> Self {
+    pub(crate) fn edit(mut self, edit: fn(&str) -> String) -> Self {
         self.edit = Some(edit);
         self
     }
@@ -479,7 +476,7 @@ impl<'a> Change<'a> {
         if !self.before.is_empty() {
             let state = bed.plain(None, &[]);
             let state = match self.edit {
-                Some(edit) => edit(state),
+                Some(edit) => edit(&state),
                 None => state,
             };
             bed.import(&state);
@@ -496,7 +493,7 @@ impl<'a> Change<'a> {
         if let Some(data) = &self.data {
             assert_eq!(spec.data(), *data, "data");
         }
-        let said = bed.apply(0, &self.apply);
+        let said = bed.apply(0, &[]);
         if let Some(lane) = self.lane {
             assert_eq!(said.lane(), lane, "lane: {:?}\n{said}", spec.reasons());
         }

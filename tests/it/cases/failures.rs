@@ -36,7 +36,8 @@ fn a_failed_apply_keeps_its_objects_in_quarantine_until_they_are_recovered() {
     assert_eq!(bed.leftovers(), Vec::<String>::new());
     assert_eq!(names(&bed), Vec::<String>::new(), "the trunk is as it was");
     let status = bed.exits(0, &["status"]).stdout;
-    for part in ["quarantined by alice", "terraform_data.first", "terraform_data.broken", &format!("kl recover {run}")] {
+    for part in ["quarantined by alice", "terraform_data.first", "terraform_data.broken", &format!("kl recover {run}")]
+    {
         assert!(status.contains(part), "{part:?} is not in:\n{status}");
     }
     assert!(!status.contains("terraform_data.last"), "it was never touched:\n{status}");
@@ -54,10 +55,7 @@ fn a_failed_apply_keeps_its_objects_in_quarantine_until_they_are_recovered() {
 
     std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
     let spec = bed.plan(&["--var", &var]);
-    assert_eq!(
-        spec.writes(),
-        ["delete+create terraform_data.broken", "create terraform_data.last", "create output.o"]
-    );
+    assert_eq!(spec.writes(), ["delete+create terraform_data.broken", "create terraform_data.last", "create output.o"]);
     bed.apply(0, &["--var", &var]);
     bed.settled(&[&format!("-var={var}")]);
 }

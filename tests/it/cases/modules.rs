@@ -4,7 +4,9 @@ use super::bed::{Bed, Change};
 
 #[test]
 fn instances_come_and_go_with_count() {
-    let config = |count: u32| format!("resource \"terraform_data\" \"x\" {{\n count = {count}\n input = \"i${{count.index}}\"\n}}");
+    let config = |count: u32| {
+        format!("resource \"terraform_data\" \"x\" {{\n count = {count}\n input = \"i${{count.index}}\"\n}}")
+    };
     Change::new(&config(1), &config(3))
         .writes(&["create terraform_data.x[1]", "create terraform_data.x[2]"])
         .lane("narrow")
@@ -18,7 +20,9 @@ fn instances_come_and_go_with_count() {
 
 #[test]
 fn instances_come_and_go_with_for_each() {
-    let config = |keys: &str| format!("resource \"terraform_data\" \"x\" {{\n for_each = toset([{keys}])\n input = each.key\n}}");
+    let config = |keys: &str| {
+        format!("resource \"terraform_data\" \"x\" {{\n for_each = toset([{keys}])\n input = each.key\n}}")
+    };
     Change::new(&config("\"a\", \"b\""), &config("\"b\", \"c\""))
         .writes(&["delete terraform_data.x[\"a\"]", "create terraform_data.x[\"c\"]"])
         .lane("narrow")
@@ -35,7 +39,8 @@ output "out" { value = terraform_data.y.output }
 
 #[test]
 fn instances_of_modules_come_and_go() {
-    let each = |keys: &str| format!("module \"m\" {{\n source = \"./m\"\n for_each = toset([{keys}])\n in = each.key\n}}");
+    let each =
+        |keys: &str| format!("module \"m\" {{\n source = \"./m\"\n for_each = toset([{keys}])\n in = each.key\n}}");
     Change::new(&each("\"a\", \"b\""), &each("\"b\", \"c\""))
         .with(M)
         .writes(&[
@@ -227,7 +232,8 @@ fn waiting(base: &str, own: &str) -> String {
 
 #[test]
 fn a_module_that_depends_on_a_change_defers_its_data_sources() {
-    let (_, spec, _) = Change::new(&waiting("1", "a"), &waiting("2", "a")).data(&["module.w.data.terraform_remote_state.r"]).run();
+    let (_, spec, _) =
+        Change::new(&waiting("1", "a"), &waiting("2", "a")).data(&["module.w.data.terraform_remote_state.r"]).run();
     assert_eq!(spec.0["data"][0]["deferred"], true, "{:#}", spec.0);
     assert!(spec.writes().contains(&"update terraform_data.base".to_owned()), "{:?}", spec.writes());
 }
@@ -261,7 +267,9 @@ fn a_data_source_that_goes_away_with_its_reader() {
 #[test]
 fn a_dependency_between_modules_is_read() {
     let config = |own: &str| {
-        format!("module \"m\" {{ source = \"./m\" }}\nmodule \"n\" {{\n source = \"./m\"\n in = \"{own}\"\n depends_on = [module.m]\n}}")
+        format!(
+            "module \"m\" {{ source = \"./m\" }}\nmodule \"n\" {{\n source = \"./m\"\n in = \"{own}\"\n depends_on = [module.m]\n}}"
+        )
     };
     Change::new(&config("1"), &config("2"))
         .with(M)

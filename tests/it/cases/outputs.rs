@@ -38,7 +38,11 @@ fn a_removed_output_alone() {
 #[test]
 fn a_removed_output_beside_a_changed_resource() {
     let before = format!("{A}\noutput \"o\" {{ value = terraform_data.a.output }}");
-    Change::new(&before, &A.replace('1', "2")).writes(&["update terraform_data.a", "delete output.o"]).run();
+    let (_, spec, _) = Change::new(&before, &A.replace('1', "2"))
+        .writes(&["update terraform_data.a", "delete output.o"])
+        .lane("footprint")
+        .run();
+    assert_eq!(spec.reasons(), ["output.o depends on no resource, so that no target reaches it"]);
 }
 
 #[test]
@@ -117,9 +121,14 @@ fn two_changes_of_what_one_output_depends_on_meet_at_the_output() {
 #[test]
 fn an_output_that_turns_out_not_to_change() {
     let config = |input: &str| {
-        format!("resource \"terraform_data\" \"a\" {{ input = \"{input}\" }}\noutput \"o\" {{ value = substr(terraform_data.a.output, 0, 1) }}")
+        format!(
+            "resource \"terraform_data\" \"a\" {{ input = \"{input}\" }}\noutput \"o\" {{ value = substr(terraform_data.a.output, 0, 1) }}"
+        )
     };
-    Change::new(&config("x1"), &config("x2")).writes(&["update terraform_data.a", "update output.o"]).lane("narrow").run();
+    Change::new(&config("x1"), &config("x2"))
+        .writes(&["update terraform_data.a", "update output.o"])
+        .lane("narrow")
+        .run();
 }
 
 #[test]

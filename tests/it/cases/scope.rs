@@ -159,7 +159,8 @@ fn an_ephemeral_variable_from_the_environment_is_needed_again_too() {
 
 #[test]
 fn an_ephemeral_variable_with_a_default_need_not_be_given() {
-    let bed = Bed::new("variable \"t\" {\n default = \"d\"\n ephemeral = true\n}\nresource \"terraform_data\" \"a\" {}");
+    let bed =
+        Bed::new("variable \"t\" {\n default = \"d\"\n ephemeral = true\n}\nresource \"terraform_data\" \"a\" {}");
     bed.plan(&[]);
     bed.apply(0, &[]);
     bed.settled(&[]);
@@ -198,7 +199,10 @@ fn a_plan_without_changes_is_applied_without_reservations() {
     let said = bed.apply(0, &["--format", "json"]);
     assert_eq!(said.json()["result"], "noop");
     assert!(!said.stderr.contains("Reserved"), "{said}");
-    assert_eq!(bed.exits(0, &["history", "live", "--format", "json"]).json()["versions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        bed.exits(0, &["history", "live", "--format", "json"]).json()["versions"].as_array().map(Vec::len),
+        Some(1)
+    );
 }
 
 #[test]
