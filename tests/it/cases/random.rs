@@ -177,7 +177,7 @@ impl Model {
         for _ in 0..6 + dice.below(5) {
             model.add(dice);
         }
-        for name in 0..1 + dice.below(3) {
+        for name in 0..=dice.below(3) {
             let piece = dice.below(model.pieces.len());
             model.outputs.push((name, model.pieces[piece].name));
         }
@@ -204,7 +204,7 @@ impl Model {
             name: self.next,
             kind,
             value: dice.next() % 1000,
-            keys: keyed.then(|| (0..1 + dice.below(3)).collect()),
+            keys: keyed.then(|| (0..=dice.below(3)).collect()),
             uses: uses.into_iter().map(|name| (name, if dice.chance(50) { Use::All } else { Use::One })).collect(),
             after: if kind != Kind::Local && dice.chance(20) { some(dice, &waits, 1) } else { Vec::new() },
             triggers: kind == Kind::Resource && dice.chance(20),
@@ -261,8 +261,10 @@ impl Model {
     fn text(&self) -> String {
         let mut text = String::new();
         for piece in &self.pieces {
-            let parts: String =
-                piece.uses.iter().map(|(name, how)| format!("-${{{}}}", self.value_of(*name, *how))).collect();
+            let parts = piece
+                .uses
+                .iter()
+                .fold(String::new(), |text, (name, how)| text + "-${" + &self.value_of(*name, *how) + "}");
             let mine = |each: &str| format!("substr(sha1(\"{}{each}{parts}\"), 0, 8)", piece.value);
             let each = if piece.keys.is_some() { "-${each.key}" } else { "" };
             let keys = piece.keys.as_ref().map(|keys| {
