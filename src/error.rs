@@ -95,6 +95,9 @@ impl From<crate::store::StoreError> for KlError {
             E::SchemaTooNew { .. } => {
                 kl(Exit::Usage).hint("use a newer kl; an older one could damage what a newer one wrote")
             }
+            E::Missing { .. } => {
+                kl(Exit::Usage).hint("the first `kl plan` or `kl state import` makes it; is this the right directory?")
+            }
             E::Open { .. } => {
                 kl(Exit::Usage).hint("check --database or KL_DATABASE_URL, and that the database can be reached")
             }
@@ -123,7 +126,12 @@ impl From<crate::terraform::TerraformError> for KlError {
     fn from(error: crate::terraform::TerraformError) -> Self {
         use crate::terraform::TerraformError as E;
         let exit = match &error {
-            E::NotFound { .. } | E::NotExecutable { .. } | E::NotTerraform { .. } | E::TooOld { .. } => Exit::Usage,
+            E::NotFound { .. }
+            | E::NotExecutable { .. }
+            | E::NotTerraform { .. }
+            | E::TooOld { .. }
+            | E::Spawn { .. }
+            | E::Cache { .. } => Exit::Usage,
             E::Plan(failure) if failure.is_about_inputs() => Exit::Usage,
             _ => Exit::Failed,
         };

@@ -28,8 +28,11 @@ fn main() -> Exit {
             return Exit::Failed;
         }
     };
-    runtime.block_on(async {
+    let exit = runtime.block_on(async {
         let stop = kl_runner::signals::stop_on_signals();
         cli::run(cli, env, stop).await
-    })
+    });
+    // A thread that still waits for standard input would otherwise hold up the end.
+    runtime.shutdown_background();
+    exit
 }

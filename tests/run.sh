@@ -46,15 +46,18 @@ find_postgres() {
 
 # Installs Debian's server when that is possible without asking anybody.
 install_postgres() {
-  local as=()
+  local as=() log
   command -v apt-get >/dev/null || return 1
   if [ "$(id -u)" -ne 0 ]; then
     sudo -n true 2>/dev/null || return 1
     as=(sudo -n)
   fi
   say "no PostgreSQL server found: installing Debian's postgresql package"
-  "${as[@]}" env DEBIAN_FRONTEND=noninteractive sh -c '
-    apt-get -qq update && apt-get -qq install -y --no-install-recommends postgresql' >/dev/null </dev/null
+  log=$("${as[@]}" env DEBIAN_FRONTEND=noninteractive sh -c '
+    apt-get -qq update && apt-get -qq install -y --no-install-recommends postgresql' 2>&1 </dev/null) || {
+    say "apt-get failed: $(printf '%s' "$log" | tail -n 1)"
+    return 1
+  }
 }
 
 # PostgreSQL refuses to run as root.

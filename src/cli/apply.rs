@@ -63,7 +63,9 @@ pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
         max_plan_age: policies.max_plan_age,
         closure: policies.closure,
     };
-    let ctx = session.context(session.store(&place).await?, &args.actor);
+    // A spec is stored in the database that it was planned with: a new one could not know it.
+    let store = if reviewed.is_some() { session.store_existing(&place).await? } else { session.store(&place).await? };
+    let ctx = session.context(store, &args.actor);
     let spec = if let Some(spec) = reviewed {
         spec
     } else {
@@ -71,7 +73,7 @@ pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
         session.out.say(&plan::summary(&planned.spec));
         let ci = project::identity(&args.actor, &session.env).1.ci;
         let asks = planned.spec.has_changes() && !args.auto_approve && !args.dry_run && !ci && Output::interactive();
-        if asks && !session.out.ask(&bold("Apply this plan? Only \"yes\" will be accepted:")) {
+        if asks && !session.ask(&bold("Apply this plan? Only \"yes\" will be accepted:")).await? {
             return Err(KlError::failed("not applied: the plan was not approved"));
         }
         planned.spec

@@ -191,7 +191,7 @@ pub struct ApplyArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub wait: Option<Duration>,
     /// Ask Terraform to stop after so long
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
     pub timeout: Option<Duration>,
     /// How the slice is cut
     #[arg(long, value_name = "LANE", default_value = "auto")]
@@ -441,6 +441,14 @@ fn variable(text: &str) -> Result<(String, String), String> {
 
 fn serial(text: &str) -> Result<Serial, String> {
     text.parse().map(Serial).map_err(|_| format!("{text:?} is not a serial"))
+}
+
+/// A time in which something can be done.
+fn timeout(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("nothing can be applied in no time".to_owned()),
+        limit => Ok(limit),
+    }
 }
 
 /// A lease must be long enough for a heartbeat to come through.

@@ -15,7 +15,7 @@ use crate::store::model::{Touched, Version, VersionQuery};
 pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> {
     let place = Place::find(&args.dir)?;
     let name = place.state(&args.state, &session.env)?;
-    let store = session.store(&place).await?;
+    let store = session.store_existing(&place).await?;
     let Some(head) = store.state_find(&name).await? else {
         return Err(super::state::no_such_state(&name));
     };

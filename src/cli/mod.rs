@@ -16,6 +16,7 @@ pub mod state;
 pub mod status;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use args::{ActorArgs, ApplyCommand, Cli, Command, DbCommand, Global, StateCommand};
 use camino::Utf8Path;
@@ -48,23 +49,10 @@ pub struct Session {
 pub async fn run(cli: Cli, env: EnvSnapshot, stop: Stop) -> Exit {
     let out = Output::new(&cli.global);
     let session = Session { global: cli.global, env, out, stop };
-    let result = match cli.command {
-        Command::Plan(args) => plan::run(&session, args).await,
-        Command::Apply(args) => match args.command {
-            Some(ApplyCommand::Abort(args)) => abort::run(&session, args).await,
-            None => apply::run(&session, args).await,
-        },
-        Command::Refresh(args) => refresh::run(&session, args).await,
-        Command::Status(args) => status::run(&session, args).await,
-        Command::History(args) => history::run(&session, args).await,
-        Command::Show(args) => show::run(&session, args).await,
-        Command::Abort(args) => abort::run(&session, args).await,
-        Command::Recover(args) => recover::run(&session, args).await,
-        Command::State(StateCommand::Import(args)) => state::import(&session, args).await,
-        Command::State(StateCommand::Pull(args)) => state::pull(&session, args).await,
-        Command::State(StateCommand::List(args)) => state::list(&session, args).await,
-        Command::State(StateCommand::Show(args)) => state::show(&session, args).await,
-        Command::Db(DbCommand::Migrate) => db::migrate(&session).await,
+    let work = command(&session, cli.command);
+    let result = tokio::select! {
+        result = work => result,
+        error = ended(&session.stop) => Err(error),
     };
     match result {
         Ok(exit) => exit,
@@ -72,6 +60,38 @@ pub async fn run(cli: Cli, env: EnvSnapshot, stop: Stop) -> Exit {
             session.out.error(&error);
             error.exit()
         }
+    }
+}
+
+/// How long a command that was told to end at once may take to put on record what it has done.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// Waits for the second signal. What Terraform has done is on record a moment later, unless the database is away: then
+/// the lease and the last checkpoint are left to speak.
+async fn ended(stop: &Stop) -> KlError {
+    stop.kill.cancelled().await;
+    tokio::time::sleep(LAST_WORDS).await;
+    KlError::failed("ended at once; what was running is left to its lease")
+}
+
+async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
+    match command {
+        Command::Plan(args) => plan::run(session, args).await,
+        Command::Apply(args) => match args.command {
+            Some(ApplyCommand::Abort(args)) => abort::run(session, args).await,
+            None => apply::run(session, args).await,
+        },
+        Command::Refresh(args) => refresh::run(session, args).await,
+        Command::Status(args) => session.interruptible(status::run(session, args)).await,
+        Command::History(args) => session.interruptible(history::run(session, args)).await,
+        Command::Show(args) => session.interruptible(show::run(session, args)).await,
+        Command::Abort(args) => abort::run(session, args).await,
+        Command::Recover(args) => recover::run(session, args).await,
+        Command::State(StateCommand::Import(args)) => state::import(session, args).await,
+        Command::State(StateCommand::Pull(args)) => session.interruptible(state::pull(session, args)).await,
+        Command::State(StateCommand::List(args)) => session.interruptible(state::list(session, args)).await,
+        Command::State(StateCommand::Show(args)) => session.interruptible(state::show(session, args)).await,
+        Command::Db(DbCommand::Migrate) => db::migrate(session).await,
     }
 }
 
@@ -87,14 +107,51 @@ impl Session {
         })
     }
 
-    /// Opens the store of a place.
+    /// Opens the store of a place for a command that only looks, or that needs something to be there.
+    pub async fn store_existing(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
+        Ok(crate::store::open_existing(&self.database(place)?).await?)
+    }
+
+    /// Opens the store of a place, and makes an embedded one that does not exist.
     pub async fn store(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
         Ok(crate::store::open(&self.database(place)?).await?)
     }
 
-    /// The store of the current directory.
+    /// Work that leaves nothing half-done, and therefore ends with the first signal.
+    pub async fn interruptible<T>(&self, work: impl Future<Output = Result<T, KlError>>) -> Result<T, KlError> {
+        tokio::select! {
+            result = work => result,
+            () = self.stop.interrupt.cancelled() => Err(KlError::failed("interrupted")),
+        }
+    }
+
+    /// Reads standard input on a thread of its own: nothing else could stop it.
+    pub async fn stdin<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(std::io::Stdin) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, KlError> {
+        let reading = async {
+            let read = tokio::task::spawn_blocking(move || read(std::io::stdin())).await;
+            read.map_err(std::io::Error::other)
+                .flatten()
+                .map_err(|error| KlError::usage("cannot read standard input").because(error))
+        };
+        self.interruptible(reading).await
+    }
+
+    /// Asks a question on the terminal; only `yes` is yes, as with Terraform.
+    pub async fn ask(&self, question: &str) -> Result<bool, KlError> {
+        self.out.ask(question);
+        let answer = self.stdin(|input| {
+            let mut answer = String::new();
+            input.read_line(&mut answer).map(|_| answer)
+        });
+        Ok(answer.await?.trim() == "yes")
+    }
+
+    /// The store of the current directory, which must exist.
     pub async fn store_here(&self) -> Result<Arc<dyn Store>, KlError> {
-        self.store(&Place::find(Utf8Path::new("."))?).await
+        self.store_existing(&Place::find(Utf8Path::new("."))?).await
     }
 
     /// Everything that a story needs.

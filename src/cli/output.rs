@@ -100,12 +100,10 @@ impl Output {
         Arc::new(TerminalSink::new(AutoStream::new(std::io::stderr(), self.color), self.quiet))
     }
 
-    /// Asks a question on the terminal; only `yes` is yes, as with Terraform.
-    pub fn ask(&self, question: &str) -> bool {
+    /// Puts a question on the terminal.
+    pub fn ask(&self, question: &str) {
         let mut err = AutoStream::new(std::io::stderr(), self.color);
         drop(write!(err, "{question} ").and_then(|()| err.flush()));
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer).is_ok() && answer.trim() == "yes"
     }
 
     /// Whether a person sits at the terminal.

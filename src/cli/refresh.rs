@@ -15,7 +15,7 @@ use crate::report::style::{count, good, loud, plain, warn};
 pub async fn run(session: &Session, args: RefreshArgs) -> Result<Exit, KlError> {
     let place = Place::find(&args.dir)?;
     let project = place.project(&args.state, &args.input, &session.env).await?;
-    let ctx = session.context(session.store(&place).await?, &args.actor);
+    let ctx = session.context(session.store_existing(&place).await?, &args.actor);
     let options = RefreshOptions { dry_run: args.dry_run, lease: args.lease, wait: args.wait };
     match refresh(&ctx, &project, &options).await {
         Ok(report) => {

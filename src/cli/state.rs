@@ -28,7 +28,7 @@ pub fn no_such_state(name: &StateName) -> KlError {
 pub async fn import(session: &Session, args: ImportArgs) -> Result<Exit, KlError> {
     let place = Place::find(&args.dir)?;
     let name = place.state(&args.state, &session.env)?;
-    let document = read(&args)?;
+    let document = read(session, &args).await?;
     let rows = document.rows.len();
     let ctx = session.context(session.store(&place).await?, &args.actor);
     match import_document(&ctx, &name, document).await? {
@@ -50,16 +50,17 @@ pub async fn import(session: &Session, args: ImportArgs) -> Result<Exit, KlError
     Ok(Exit::Done)
 }
 
-fn read(args: &ImportArgs) -> Result<StateDocument, KlError> {
-    let mut bytes = Vec::new();
-    if args.file == "-" {
-        std::io::stdin()
-            .read_to_end(&mut bytes)
-            .map_err(|error| KlError::usage("cannot read standard input").because(error))?;
+async fn read(session: &Session, args: &ImportArgs) -> Result<StateDocument, KlError> {
+    let bytes = if args.file == "-" {
+        let whole = |mut input: std::io::Stdin| {
+            let mut bytes = Vec::new();
+            input.read_to_end(&mut bytes).map(|_| bytes)
+        };
+        session.stdin(whole).await?
     } else {
-        bytes = std::fs::read(&args.file)
-            .map_err(|error| KlError::usage(format!("cannot read {}", args.file)).because(error))?;
-    }
+        std::fs::read(&args.file)
+            .map_err(|error| KlError::usage(format!("cannot read {}", args.file)).because(error))?
+    };
     let what = if args.file == "-" { "standard input" } else { args.file.as_str() };
     let text =
         String::from_utf8(bytes).map_err(|_| KlError::usage(format!("{what} is not a state: it is not text")))?;
@@ -75,7 +76,7 @@ async fn snapshot(
     name: &StateName,
     at: Option<crate::domain::id::Serial>,
 ) -> Result<Snapshot, KlError> {
-    let store = session.store(place).await?;
+    let store = session.store_existing(place).await?;
     let Some(head) = store.state_find(name).await? else {
         return Err(no_such_state(name));
     };
@@ -111,7 +112,7 @@ pub async fn pull(session: &Session, args: PullArgs) -> Result<Exit, KlError> {
 pub async fn list(session: &Session, args: ListArgs) -> Result<Exit, KlError> {
     let place = Place::find(&args.dir)?;
     if args.all {
-        let heads = session.store(&place).await?.state_list().await?;
+        let heads = session.store_existing(&place).await?.state_list().await?;
         let rows: Vec<Vec<String>> =
             heads.iter().map(|head| vec![plain(head.name.as_str()), head.serial.to_string()]).collect();
         let text =

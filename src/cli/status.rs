@@ -4,7 +4,9 @@ use serde_json::json;
 
 use super::Session;
 use super::args::StatusArgs;
-use crate::domain::coordination::reservation::{HeldAs, Reservation};
+use crate::domain::address::{Address, Pattern};
+use crate::domain::coordination::compact::compact;
+use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};
 use crate::domain::run::Run;
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -51,7 +53,14 @@ pub async fn run(session: &Session, args: StatusArgs) -> Result<Exit, KlError> {
             continue;
         }
         text.push_str(&indent(&runs_table(&runs, now)));
-        text.push_str(&indent(&reservations_text(&reservations, now)));
+        // Only what is too long to be written out is shown by module, which takes a look at the whole trunk.
+        let known = if reservations.len() > MAX_PATTERNS {
+            let trunk = store.snapshot(head.id, None).await?;
+            trunk.rows.iter().filter_map(|(row, _)| row.key.address().cloned()).collect()
+        } else {
+            Vec::new()
+        };
+        text.push_str(&indent(&reservations_text(&reservations, &known, now)));
     }
     if heads.is_empty() {
         text.push_str("There is no state yet; `kl plan` makes the first one.\n");
@@ -85,7 +94,7 @@ fn runs_table(runs: &[Run], now: chrono::DateTime<chrono::Utc>) -> String {
     columns(&["RUN", "KIND", "STATUS", "ACTOR", "REQUEST", "SINCE"], &rows)
 }
 
-fn reservations_text(reservations: &[Reservation], now: chrono::DateTime<chrono::Utc>) -> String {
+fn reservations_text(reservations: &[Reservation], known: &[Address], now: chrono::DateTime<chrono::Utc>) -> String {
     let mut text = String::new();
     let mut runs: Vec<_> = reservations.iter().map(|reservation| reservation.run).collect();
     runs.sort();
@@ -105,12 +114,18 @@ fn reservations_text(reservations: &[Reservation], now: chrono::DateTime<chrono:
             None => "does not expire".to_owned(),
         };
         text.push_str(&format!("{kind} {} (run {run}), {until}\n", bold(plain(&first.holder.0))));
-        for reservation in own.iter().take(MAX_PATTERNS) {
-            let pattern = plain(&reservation.claim.pattern.to_string());
-            text.push_str(&format!("  {:<5} {pattern}\n", reservation.claim.mode.word()));
-        }
-        if own.len() > MAX_PATTERNS {
-            text.push_str(&dim(format!("  … and {} more\n", own.len() - MAX_PATTERNS)));
+        let lines: Vec<String> = [AccessMode::Write, AccessMode::Read]
+            .into_iter()
+            .flat_map(|mode| {
+                let of_mode = own.iter().filter(|reservation| reservation.claim.mode == mode);
+                let patterns: Vec<Pattern> = of_mode.map(|reservation| reservation.claim.pattern.clone()).collect();
+                let shown = if known.is_empty() { patterns } else { compact(&patterns, known) };
+                shown.into_iter().map(move |pattern| format!("  {:<5} {}\n", mode.word(), plain(&pattern.to_string())))
+            })
+            .collect();
+        text.extend(lines.iter().take(MAX_PATTERNS).map(String::as_str));
+        if lines.len() > MAX_PATTERNS {
+            text.push_str(&dim(format!("  … and {} more\n", lines.len() - MAX_PATTERNS)));
         }
         if first.held_as == HeldAs::Quarantine {
             text.push_str(&format!("  `kl recover {run}` takes over what the run has really done\n"));

@@ -14,6 +14,12 @@ pub const FILE_NAME: &str = "kl.yaml";
 /// The largest file that is read: it comes from a pull request.
 const MAX_BYTES: usize = 1 << 20;
 
+/// Brackets within brackets: the YAML reader takes time by the square of their depth.
+const MAX_DEPTH: usize = 64;
+
+/// The longest message of the YAML reader that is passed on: it repeats what it does not like.
+const MAX_MESSAGE: usize = 300;
+
 /// A whole `kl.yaml`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -123,6 +129,13 @@ impl ConfigFile {
         if text.len() > MAX_BYTES {
             return Err(ConfigError::TooLarge { file: file.to_owned(), size: text.len() });
         }
+        if let Some(line) = too_deep(text) {
+            return Err(ConfigError::Invalid {
+                file: file.to_owned(),
+                place: format!(":{line}"),
+                message: format!("more than {MAX_DEPTH} brackets within each other"),
+            });
+        }
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
@@ -170,10 +183,30 @@ fn normal(path: &Utf8Path) -> Utf8PathBuf {
     path.components().filter(|part| part.as_str() != ".").collect()
 }
 
+/// The line in which brackets are nested too deeply. Those in comments and quotes count as well, which does no harm:
+/// they would have to be unbalanced.
+fn too_deep(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (number, line) in text.lines().enumerate() {
+        for letter in line.bytes() {
+            match letter {
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > MAX_DEPTH {
+                return Some(number + 1);
+            }
+        }
+    }
+    None
+}
+
 /// The YAML reader puts the place at the end of its message; ours stands in front, as editors want it.
 fn strip_location(message: &str) -> String {
-    match message.rfind(" at line ") {
-        Some(at) => message[..at].to_owned(),
+    let message = message.rfind(" at line ").map_or(message, |at| &message[..at]);
+    match message.char_indices().nth(MAX_MESSAGE) {
+        Some((at, _)) => format!("{}…", &message[..at]),
         None => message.to_owned(),
     }
 }
@@ -223,6 +256,14 @@ mod tests {
         let message = read("policies:\n  on_stael: refuse\n").unwrap_err();
         assert!(message.starts_with("kl.yaml:2:3: "), "{message}");
         assert!(message.contains("on_stale"), "{message}");
+    }
+
+    #[test]
+    fn what_is_nested_or_long_beyond_reason_is_refused_at_once() {
+        let message = read(&format!("# deep\nprojects: {}", "[".repeat(1_000_000))).unwrap_err();
+        assert_eq!(message, "kl.yaml:2: more than 64 brackets within each other");
+        let message = read(&format!("projects: {}", "x".repeat(100_000))).unwrap_err();
+        assert!(message.len() < 400 && message.ends_with('…'), "{message}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub struct StateName(String);
 
 /// Why a text cannot name a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a state's name has 1 to {MAX_NAME} characters and no control characters: {0:?}")]
+#[error("a state's name has 1 to {MAX_NAME} characters, no control characters, and no space at its ends: {0:?}")]
 pub struct StateNameError(String);
 
 /// The longest state name, in characters: it stands in comments, check titles and index entries.
@@ -60,10 +60,13 @@ impl StateName {
     /// Takes a text as a state's name.
     ///
     /// # Errors
-    /// When it is empty, too long, or holds control characters.
+    /// When it is empty, too long, begins or ends with a space, or holds control characters.
     pub fn new(text: impl Into<String>) -> Result<Self, StateNameError> {
         let text = text.into();
-        let fits = !text.is_empty() && text.chars().count() <= MAX_NAME && !text.chars().any(char::is_control);
+        let fits = !text.is_empty()
+            && text.trim() == text
+            && text.chars().count() <= MAX_NAME
+            && !text.chars().any(char::is_control);
         if fits { Ok(Self(text)) } else { Err(StateNameError(text)) }
     }
 

@@ -260,11 +260,12 @@ async fn story(
     let heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.interrupt.clone());
     let result = under_reservation(ctx, recorder, project, spec, rules, options, &held).await;
     if let Err(halt) = result {
-        if heartbeat.lost() {
-            let error =
-                KlError::failed("the lease was lost: another run has taken the reservations, so nothing was committed")
-                    .because(halt.error.chain())
-                    .hint("apply the spec again");
+        if let Some(status) = heartbeat.lost() {
+            let message = match status {
+                RunStatus::Aborted => "the run was aborted from outside, so nothing was committed",
+                _ => "the lease was lost: another run has taken the reservations, so nothing was committed",
+            };
+            let error = KlError::failed(message).because(halt.error.chain()).hint("apply the spec again");
             return Err(Box::new(Halt { error, ..*halt }));
         }
         return Err(halt);

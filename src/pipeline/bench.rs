@@ -42,8 +42,13 @@ impl Bench {
             return Err(KlError::usage(format!("{} is not a root module: it has no .tf file", project.dir))
                 .hint("name the directory of a root module: `kl plan infra/web`"));
         }
+        let parent = temp_dir();
+        if !parent.is_dir() {
+            return Err(KlError::usage(format!("there is no directory {parent} for temporary files"))
+                .hint("set TMPDIR to a directory that exists"));
+        }
         let request = WorkspaceRequest {
-            parent: temp_dir(),
+            parent,
             root_module: project.dir.clone(),
             extra_roots: local_modules(&project.dir, project.terraform.product()),
             workspace: project.workspace.clone(),

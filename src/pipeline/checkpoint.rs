@@ -58,6 +58,7 @@ async fn write(
 ) -> BTreeSet<String> {
     let mut in_flight = BTreeSet::new();
     let mut due: Option<Instant> = None;
+    let mut last: Option<Instant> = None;
     let mut batch = Vec::new();
     loop {
         let wait = async {
@@ -81,11 +82,13 @@ async fn write(
                     ctx.warn(format!("the timeline could not be written: {error}"));
                 }
                 if worked && due.is_none() {
-                    due = Some(Instant::now() + DEBOUNCE);
+                    // The first one at once: what it says of objects in flight may be all that is known of them.
+                    due = Some(last.map_or_else(Instant::now, |last| last + DEBOUNCE));
                 }
             }
             () = wait => {
                 due = None;
+                last = Some(Instant::now());
                 if let Err(error) = put(&ctx, &recorder, &state_path, &before, &in_flight).await {
                     ctx.warn(format!("a checkpoint could not be written: {}", error.message()));
                 }
@@ -123,8 +126,11 @@ pub async fn put(
     in_flight: &BTreeSet<String>,
 ) -> Result<Vec<Pattern>, KlError> {
     let path = state_path.clone();
-    let Some(text) = blocking(move || workspace::read_settled(&path)).await?? else {
-        return Ok(Vec::new());
+    let text = match blocking(move || workspace::read_settled(&path)).await?? {
+        Some(text) => text,
+        // The first apply of a state has no file before Terraform has finished its first object.
+        None if before.is_empty() => String::new(),
+        None => return Err(KlError::failed(format!("the slice's state file {state_path} is gone"))),
     };
     let after = document::read(&text)?;
     let mut changed = changed_patterns(before, &after.rows)?;

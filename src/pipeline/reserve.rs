@@ -1,7 +1,6 @@
 //! Reserving: all or nothing, in turn if asked to wait, and the heartbeat that keeps the lease.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -9,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::record::Recorder;
-use crate::domain::coordination::reservation::{Blocker, Claim};
+use crate::domain::coordination::reservation::{Blocker, Claim, HeldAs};
 use crate::domain::id::RunId;
-use crate::domain::run::Tools;
 use crate::domain::run::event::RunEvent;
+use crate::domain::run::{RunStatus, Tools};
 use crate::error::KlError;
 use crate::store::{Acquired, Ask, Held, Store, StoreError};
 
@@ -20,6 +19,8 @@ use crate::store::{Acquired, Ask, Held, Store, StoreError};
 pub const DEFAULT_LEASE: Duration = Duration::from_mins(15);
 /// The longest time between two renewals.
 const HEARTBEAT: Duration = Duration::from_mins(1);
+/// The longest time in which an abort, or a lost lease, stays unnoticed.
+const WATCH: Duration = Duration::from_secs(2);
 /// The time between two tries of a run that waits.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -64,7 +65,12 @@ pub async fn acquire(
                 recorder.record(event).await?;
                 return Ok(Outcome::Granted { held, tools_beside });
             }
-            Acquired::Blocked { blockers, .. } if left.is_zero() => return Ok(Outcome::Blocked(blockers)),
+            // A quarantine ends when somebody recovers or discards it, and not by waiting.
+            Acquired::Blocked { blockers, .. }
+                if left.is_zero() || blockers.iter().any(|one| one.reservation.held_as == HeldAs::Quarantine) =>
+            {
+                return Ok(Outcome::Blocked(blockers));
+            }
             Acquired::Blocked { blockers, .. } => {
                 let mut now: Vec<RunId> = blockers.iter().map(|blocker| blocker.reservation.run).collect();
                 now.sort();
@@ -88,21 +94,21 @@ pub async fn acquire(
 /// ends, Terraform is asked to stop.
 pub struct Heartbeat {
     task: JoinHandle<()>,
-    lost: Arc<AtomicBool>,
+    lost: Arc<OnceLock<RunStatus>>,
 }
 
 impl Heartbeat {
     /// Starts beating.
     pub fn start(store: Arc<dyn Store>, recorder: Recorder, held: &Held, interrupt: CancellationToken) -> Self {
-        let lost = Arc::new(AtomicBool::new(false));
+        let lost = Arc::new(OnceLock::new());
         let task = tokio::spawn(beat(store, recorder, held.for_renewal(), interrupt, Arc::clone(&lost)));
         Self { task, lost }
     }
 
-    /// Whether the lease is gone.
+    /// When the lease is gone: how the run was ended from outside (`aborted`, else `lost`).
     #[must_use]
-    pub fn lost(&self) -> bool {
-        self.lost.load(Ordering::SeqCst)
+    pub fn lost(&self) -> Option<RunStatus> {
+        self.lost.get().copied()
     }
 }
 
@@ -117,32 +123,48 @@ async fn beat(
     recorder: Recorder,
     held: Held,
     interrupt: CancellationToken,
-    lost: Arc<AtomicBool>,
+    lost: Arc<OnceLock<RunStatus>>,
 ) {
     let lease = held.lease();
     let interval = HEARTBEAT.min(lease / 4).max(Duration::from_millis(50));
     // Measured by this process: while the database is away, nothing else tells the time.
     let mut good_until = Instant::now() + lease;
-    loop {
-        tokio::time::sleep(interval).await;
+    let mut renew_at = Instant::now() + interval;
+    let status = loop {
+        tokio::time::sleep(WATCH.min(interval)).await;
+        if Instant::now() < renew_at {
+            // Only a look, so that an abort does not have to wait for the next renewal.
+            match store.run_find(held.run()).await {
+                Ok(run) if run.status.ended() => break run.status,
+                _ => continue,
+            }
+        }
         match store.reservation_renew(&held).await {
-            Ok(_) => good_until = Instant::now() + lease,
-            // The store has this on the timeline already.
+            Ok(_) => {
+                good_until = Instant::now() + lease;
+                renew_at = Instant::now() + interval;
+            }
             Err(StoreError::LeaseLost { .. }) => {
-                recorder.tell(&RunEvent::LeaseLost);
-                break;
+                let now = store.run_find(held.run()).await.map(|run| run.status);
+                break now.unwrap_or(RunStatus::Lost);
             }
             Err(error) => {
                 let late = RunEvent::LeaseLate { reason: error.to_string() };
                 // The database is probably away: the timeline has to do without it.
                 drop(recorder.record(late).await);
                 if Instant::now() >= good_until {
-                    recorder.tell(&RunEvent::LeaseLost);
-                    break;
+                    break RunStatus::Lost;
                 }
             }
         }
+    };
+    // The run's own end is seen here, too, when it comes just before this task is stopped.
+    if matches!(status, RunStatus::Aborted | RunStatus::Lost) {
+        lost.get_or_init(|| status);
+        if status == RunStatus::Lost {
+            // The store has this on the timeline already.
+            recorder.tell(&RunEvent::LeaseLost);
+        }
+        interrupt.cancel();
     }
-    lost.store(true, Ordering::SeqCst);
-    interrupt.cancel();
 }

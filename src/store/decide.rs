@@ -1,6 +1,6 @@
 //! What becomes of reservations and rows, given what stands: values in, values out, for both databases.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
@@ -12,7 +12,7 @@ use crate::domain::coordination::reservation::{
 };
 use crate::domain::id::{Lineage, RunId};
 use crate::domain::run::RunStatus;
-use crate::domain::run::event::Neighbour;
+use crate::domain::run::event::{Neighbour, ResourceStep, RunEvent};
 use crate::domain::state::{Body, ContentHash, RowKey, RowKeyDigest};
 
 /// A reservation that has not been released, with its number in the database.
@@ -126,6 +126,57 @@ pub(in crate::store) fn ending(run: RunId, standing: &[Standing], changed: &[Pat
         }
     }
     ending
+}
+
+/// The checkpoint of a run that was cut off, completed by what its timeline knows: an object that Terraform began with
+/// after the last checkpoint, or finished without getting into one, may exist although no state has it.
+pub(in crate::store) fn completed(checkpoint: Option<&Checkpoint>, events: &[RunEvent]) -> Option<Checkpoint> {
+    let mut open: BTreeSet<&str> = BTreeSet::new();
+    let mut finished: BTreeSet<&str> = BTreeSet::new();
+    for event in events {
+        if let RunEvent::Resource { address, action, step, .. } = event {
+            match step {
+                _ if action == "read" => {}
+                ResourceStep::Started => drop(open.insert(address)),
+                ResourceStep::Finished | ResourceStep::Failed => {
+                    open.remove(address.as_str());
+                    finished.insert(address);
+                }
+                ResourceStep::Progress => {}
+            }
+        }
+    }
+    let recorded: BTreeSet<String> =
+        checkpoint.iter().flat_map(|checkpoint| &checkpoint.changed).map(ToString::to_string).collect();
+    let in_flight: BTreeSet<String> = checkpoint
+        .iter()
+        .flat_map(|checkpoint| checkpoint.in_flight.iter().map(String::as_str))
+        .filter(|address| !finished.contains(address))
+        .chain(open.iter().copied())
+        .chain(finished.iter().copied().filter(|address| !recorded.contains(*address)))
+        .map(str::to_owned)
+        .collect();
+    match checkpoint {
+        None if in_flight.is_empty() => None,
+        // Nothing is known of their content, so nothing of it may be committed: they are only in flight.
+        None => {
+            Some(Checkpoint { state: String::new(), changed: Vec::new(), in_flight: in_flight.into_iter().collect() })
+        }
+        Some(checkpoint) => Some(Checkpoint { in_flight: in_flight.into_iter().collect(), ..checkpoint.clone() }),
+    }
+}
+
+/// The claims that would keep what a run changed and that its quarantine does not cover yet.
+pub(in crate::store) fn not_kept(run: RunId, standing: &[Standing], changed: &[Pattern]) -> Vec<Claim> {
+    let kept: Vec<Claim> = standing
+        .iter()
+        .filter(|one| one.reservation.run == run && one.reservation.held_as == HeldAs::Quarantine)
+        .map(|one| one.reservation.claim.clone())
+        .collect();
+    let index = ClaimIndex::new(&kept);
+    let new: Vec<Claim> =
+        changed.iter().filter(|pattern| index.meeting(pattern).next().is_none()).cloned().map(Claim::write).collect();
+    distinct(&new)
 }
 
 /// The rows whose real objects a run that ended in its midst may have changed: those that its checkpoint saw changed,

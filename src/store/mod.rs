@@ -25,7 +25,7 @@ use crate::domain::coordination::reservation::{Blocker, Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
-pub use open::{open, open_unchecked};
+pub use open::{open, open_existing, open_unchecked};
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
@@ -73,6 +73,12 @@ pub enum StoreError {
     /// Another process holds the database for longer than the busy time-out.
     #[error("the database is busy: another process has held its lock for {0:?}")]
     Busy(Duration),
+    /// There is no database yet, and the command would not make one.
+    #[error("there is no database {target} yet")]
+    Missing {
+        /// Its address.
+        target: String,
+    },
     /// The database cannot be reached or opened.
     #[error("cannot open the database {target}")]
     Open {

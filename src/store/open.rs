@@ -57,6 +57,16 @@ pub async fn open(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
     Ok(store)
 }
 
+/// Opens a database for a command that only looks: a `SQLite` file that does not exist is not made, but refused.
+pub async fn open_existing(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
+    if let Place::Sqlite(path) = url.place()
+        && !path.exists()
+    {
+        return Err(StoreError::Missing { target: url.to_string() });
+    }
+    open(url).await
+}
+
 /// Opens a database whatever its schema, for `kl db migrate`.
 pub async fn open_unchecked(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
     let opened: Result<Arc<dyn Store>, Unusable> = match url.place() {

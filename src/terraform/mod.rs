@@ -81,6 +81,19 @@ const EXIT_CHANGES: i32 = 2;
 /// How much of the output that is not JSON is kept for error messages.
 const KEPT_NOISE: usize = 16 * 1024;
 
+/// kl's own cache, where there can be one. A home directory that is missing or read-only, as in some containers, costs
+/// a download and must not fail a run.
+fn own_cache(dir: Option<&Utf8Path>) -> Option<Utf8PathBuf> {
+    let dir = dir?;
+    match std::fs::create_dir_all(dir) {
+        Ok(()) => Some(dir.to_owned()),
+        Err(error) => {
+            tracing::info!(%dir, %error, "providers are not cached");
+            None
+        }
+    }
+}
+
 impl Terraform {
     /// Finds the program, and refuses one that is too old or something else.
     pub async fn locate(request: LocateRequest<'_>) -> Result<Self, TerraformError> {
@@ -89,7 +102,7 @@ impl Terraform {
         let located = locate::locate(request.program, request.dir, &environment).await?;
         let users = environment.get("TF_PLUGIN_CACHE_DIR").and_then(|dir| dir.to_str()).map(Utf8PathBuf::from);
         // A relative one counts from where Terraform is started.
-        let plugin_cache = users.map(|dir| request.dir.join(dir)).or(request.plugin_cache.map(Utf8Path::to_owned));
+        let plugin_cache = users.map(|dir| request.dir.join(dir)).or_else(|| own_cache(request.plugin_cache));
         if let Some(dir) = &plugin_cache {
             environment.set("TF_PLUGIN_CACHE_DIR", dir.as_str());
         }

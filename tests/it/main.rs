@@ -9,11 +9,17 @@
 mod harness;
 
 mod architecture;
+mod bad_input;
 mod cases;
+mod concurrency;
 mod configuration;
+mod crash;
 mod demo;
 mod generated;
 mod lab;
+mod naming;
+mod stage;
+mod state_import;
 mod terraform_process;
 mod third_party;
 mod workspace;

@@ -1,5 +1,7 @@
 //! The tokenizer behind [`Address::parse`] and its relatives.
 
+use unicode_general_category::{GeneralCategory, get_general_category};
+
 use super::{Address, ConfigAddress, ConfigModule, Key, Mode, ModulePath, ModuleStep};
 
 /// Why a text is not an address.
@@ -49,14 +51,11 @@ impl<'a> Cursor<'a> {
         if self.done() { Ok(()) } else { self.fail("the end") }
     }
 
-    /// A name of a module, type, resource or output: letters, digits, `_` and `-`.
+    /// A name of a module, type, resource or output, as HCL's identifiers are.
     pub(super) fn name(&mut self) -> Result<String, ParseAddressError> {
         let rest = self.rest();
-        let length = rest
-            .find(|letter: char| !(letter.is_alphanumeric() || letter == '_' || letter == '-'))
-            .unwrap_or(rest.len());
-        let starts = rest.chars().next().is_some_and(|letter| letter.is_alphabetic() || letter == '_');
-        if length == 0 || !starts {
+        let length = rest.find(|letter| !continues_name(letter)).unwrap_or(rest.len());
+        if !rest.chars().next().is_some_and(starts_name) {
             return self.fail("a name");
         }
         self.at += length;
@@ -182,9 +181,15 @@ impl<'a> Cursor<'a> {
         } else {
             Mode::Managed
         };
+        let start = self.at;
         let type_name = self.name()?;
         if !self.eat(".") {
             return self.fail("a dot and the resource's name");
+        }
+        // No provider can have it: `output.NAME` is a root output wherever a pattern may stand.
+        if type_name == "output" {
+            self.at = start;
+            return self.fail("a resource type");
         }
         Ok((mode, type_name, self.name()?))
     }
@@ -193,6 +198,23 @@ impl<'a> Cursor<'a> {
     pub(super) fn after_dot(&self) -> bool {
         self.text[..self.at].ends_with('.')
     }
+}
+
+/// Letters that Unicode counts to identifiers by name and not by their category, except for those in the middle only.
+const OTHER_START: [char; 4] = ['\u{2118}', '\u{212e}', '\u{309b}', '\u{309c}'];
+
+fn starts_name(letter: char) -> bool {
+    letter.is_alphabetic() || letter == '_' || OTHER_START.contains(&letter)
+}
+
+/// Letters, marks (a decomposed "é" has one), digits, `_` and `-`. Somewhat wider than HCL's rule, which is tied to
+/// one version of Unicode; nothing that means something in an address is in it.
+fn continues_name(letter: char) -> bool {
+    use GeneralCategory as C;
+    letter.is_alphanumeric()
+        || matches!(letter, '-' | '\u{b7}' | '\u{387}')
+        || OTHER_START.contains(&letter)
+        || matches!(get_general_category(letter), C::NonspacingMark | C::SpacingMark | C::ConnectorPunctuation)
 }
 
 pub(super) fn address(text: &str) -> Result<Address, ParseAddressError> {

@@ -1,5 +1,5 @@
 //! Proofs about addresses and patterns: text and form are inverse, garbage is refused, and two patterns meet exactly
-//! when some address is in both.
+//! when some row is in both.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -254,7 +254,7 @@ fn covers(pattern: &Pattern, member: &Member) -> bool {
 }
 
 #[test]
-fn two_patterns_meet_exactly_when_some_row_is_in_both() {
+fn patterns_meet_when_some_row_is_in_both_and_cover_when_all_are() {
     let text = |key: &str| Some(Key::Str(key.to_owned()));
     let keys = [None, Some(Key::Int(0)), Some(Key::Int(1)), text("a"), text("0")];
     let step = |name: &str, key: &Option<Key>| ModuleStep { name: name.to_owned(), key: key.clone() };
@@ -300,6 +300,8 @@ fn two_patterns_meet_exactly_when_some_row_is_in_both() {
         for (b, theirs) in patterns.iter().zip(&covered) {
             let meet = ours.iter().zip(theirs).any(|(ours, theirs)| ours & theirs != 0);
             assert_eq!(a.intersects(b), meet, "{a} and {b}");
+            let covers = ours.iter().zip(theirs).all(|(ours, theirs)| theirs & !ours == 0);
+            assert_eq!(a.covers(b), covers, "{a} over {b}");
             if meet && let (Some(ours), Some(theirs)) = (a.resource(), b.resource()) {
                 assert_eq!(ours, theirs, "{a} and {b} meet, so an index finds one by the other");
             }

@@ -1,5 +1,6 @@
 //! What keeps runs apart: reservations, stale checks, lanes and slices.
 
+pub mod compact;
 pub mod lane;
 pub mod reservation;
 pub mod slice;

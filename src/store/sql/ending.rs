@@ -1,5 +1,6 @@
 //! Runs that end without a commit, and what stays reserved after them.
 
+use super::runs::Locked;
 use super::{Connection, bulk, reservations, runs, timeline};
 use crate::domain::address::Pattern;
 use crate::domain::id::{Actor, RunId};
@@ -15,7 +16,7 @@ pub(super) async fn end(db: &mut Connection, run: RunId, end: &RunEnd) -> Result
     }
     let locked = runs::lock(db, run).await?;
     if locked.run.status.ended() {
-        return Ok(());
+        return keep_late(db, &locked, &end.quarantine).await;
     }
     let standing = reservations::standing(db, locked.state.id).await?;
     release(db, run, &standing, &end.quarantine).await?;
@@ -33,6 +34,24 @@ pub(super) async fn abort(db: &mut Connection, run: RunId, by: &Actor) -> Result
     Ok(before)
 }
 
+/// Keeps rows that a run changed after it was ended from outside: between an abort and the moment in which the run hears
+/// of it, Terraform goes on. They are quarantined even where somebody else has reserved them meanwhile, because a
+/// record of what really exists must survive.
+async fn keep_late(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Result<(), Fault> {
+    let run = locked.run.id;
+    if !matches!(locked.run.status, RunStatus::Aborted | RunStatus::Lost) || changed.is_empty() {
+        return Ok(());
+    }
+    let standing = reservations::standing(db, locked.state.id).await?;
+    let missing = decide::not_kept(run, &standing, changed);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    reservations::quarantine_late(db, locked, &missing).await?;
+    let addresses = missing.iter().map(|claim| claim.pattern.to_string()).collect();
+    timeline::append(db, run, &[RunEvent::Quarantined { addresses }]).await
+}
+
 /// Ends a run whose lease has ended and whose reservations somebody else asks for.
 pub(super) async fn lose(db: &mut Connection, run: RunId, standing: &[Standing]) -> Result<(), Fault> {
     cut_off(db, run, standing, RunStatus::Lost, RunEvent::LeaseLost).await
@@ -46,7 +65,11 @@ async fn cut_off(
     status: RunStatus,
     event: RunEvent,
 ) -> Result<(), Fault> {
-    let checkpoint = timeline::checkpoint_find(db, run).await?;
+    let before = timeline::checkpoint_find(db, run).await?;
+    let checkpoint = decide::completed(before.as_ref(), &timeline::worked_on(db, run).await?);
+    if let Some(checkpoint) = checkpoint.as_ref().filter(|now| Some(*now) != before.as_ref()) {
+        timeline::checkpoint_put(db, run, checkpoint).await?;
+    }
     let quarantined = release(db, run, standing, &decide::touched(checkpoint.as_ref())).await?;
     let in_flight = checkpoint.map(|checkpoint| checkpoint.in_flight).unwrap_or_default();
     let mut events = vec![event];

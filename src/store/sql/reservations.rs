@@ -194,6 +194,21 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
     Ok(Held::new(run, state, lease, expires_at))
 }
 
+/// Quarantines rows for a run that has ended already.
+pub(super) async fn quarantine_late(db: &mut Connection, locked: &Locked, claims: &[Claim]) -> Result<(), Fault> {
+    let (state, run) = (locked.state.id, locked.run.id);
+    let now = states::now(db).await?;
+    let place = place(db, state, &[], now).await?;
+    bulk::insert_reservations(db, state, run, &claims.iter().collect::<Vec<_>>(), place, Some(now), now).await?;
+    let standing = standing(db, state).await?;
+    let new: Vec<i64> = standing
+        .iter()
+        .filter(|one| one.reservation.run == run && one.granted() && one.reservation.held_as == HeldAs::Run)
+        .map(|one| one.id)
+        .collect();
+    bulk::quarantine(db, &new).await
+}
+
 /// Frees the quarantine of a run that has ended.
 pub(super) async fn quarantine_release(db: &mut Connection, run: RunId) -> Result<u64, Fault> {
     runs::lock(db, run).await?;

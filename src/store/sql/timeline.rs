@@ -40,6 +40,17 @@ pub(super) async fn list(db: &mut Connection, run: RunId) -> Result<Vec<Recorded
     Ok(found.into_iter().map(codec::event).collect::<Result<_, StoreError>>()?)
 }
 
+/// The events of single resources, in their order.
+pub(super) async fn worked_on(db: &mut Connection, run: RunId) -> Result<Vec<RunEvent>, Fault> {
+    let found: Vec<(i64, Time, JsonText)> =
+        query_as("SELECT seq, at, event FROM run_events WHERE run_id = $1 AND kind = 'resource' ORDER BY seq")
+            .bind(Id(run.0))
+            .fetch_all(db)
+            .await?;
+    let read = |columns| codec::event(columns).map(|recorded| recorded.event);
+    Ok(found.into_iter().map(read).collect::<Result<_, StoreError>>()?)
+}
+
 pub(super) async fn checkpoint_put(db: &mut Connection, run: RunId, checkpoint: &Checkpoint) -> Result<(), Fault> {
     let put = query(concat!(
         "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, taken_at) VALUES ($1, $2, $3, $4, ",

@@ -203,3 +203,33 @@ fn so_many_instances_are_walked_as_one() {
     assert!(found.contains(&"module.web.terraform_data.base".to_owned()));
     assert!(found.len() < 10, "{}", found.len());
 }
+
+#[test]
+fn a_provider_alias_handed_to_a_child_module_is_an_edge() {
+    let tree = tree(&[
+        (
+            &[],
+            r#"
+            provider "acme" { region = terraform_data.home.output }
+            provider "acme" {
+              alias  = "west"
+              region = terraform_data.west.output
+            }
+            resource "terraform_data" "home" {}
+            resource "terraform_data" "west" {}
+            module "outer" {
+              source    = "./outer"
+              providers = { acme = acme.west }
+            }
+        "#,
+        ),
+        (
+            &["outer"],
+            r#"
+            module "inner" { source = "./inner" }
+        "#,
+        ),
+        (&["outer", "inner"], r#"resource "acme_thing" "t" {}"#),
+    ]);
+    assert_eq!(reads(&tree, &["module.outer.module.inner.acme_thing.t"], &[]), ["terraform_data.west"]);
+}

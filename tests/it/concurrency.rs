@@ -1,0 +1,270 @@
+//! Many commands at once on one state.
+
+use std::fmt::Write as _;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::database::Database;
+use crate::harness::kl::Running;
+use crate::harness::site::Site;
+use crate::harness::terraform::Plain;
+use crate::stage::{CHAIN, Gates, assert_tidy, runs, status, wait_for_runs};
+
+on_both_databases!(
+    disjoint_applies_all_commit_and_readers_are_never_in_the_way,
+    of_overlapping_applies_one_commits_and_the_others_say_who_holds_what,
+    readers_of_the_same_row_go_beside_each_other,
+    waiters_get_their_turn_in_order_of_arrival_and_a_dead_one_holds_up_nobody,
+    disjoint_first_writers_of_an_empty_state_share_one_lineage,
+    of_overlapping_first_writers_the_second_creates_nothing,
+    of_two_imports_at_once_one_wins,
+    a_dry_run_changes_nothing,
+);
+
+const PART: &str = r#"
+variable "value" {}
+resource "terraform_data" "r" { input = var.value }
+output "value" { value = terraform_data.r.output }
+"#;
+
+/// A configuration of eight modules, each with a variable of its own.
+fn eight(site: &Site) {
+    let mut main = String::new();
+    for part in 1..=8 {
+        writeln!(
+            main,
+            "variable \"v{part}\" {{ default = 0 }}\nmodule \"m{part}\" {{\n  source = \"./part\"\n  value  = var.v{part}\n}}"
+        )
+        .unwrap();
+    }
+    site.write("live/main.tf", &main);
+    site.write("live/part/main.tf", PART);
+}
+
+fn disjoint_applies_all_commit_and_readers_are_never_in_the_way(database: &Database) {
+    let site = Site::on(database);
+    eight(&site);
+    drop(site.kl().args(["apply", "live", "--auto-approve"]).exits(0));
+    let spec = |part: usize| site.path(format!("spec-{part}.json")).into_string();
+    let planning: Vec<_> = (1..=8)
+        .map(|part| {
+            let target = format!("--target=module.m{part}");
+            let var = format!("--var=v{part}=1");
+            site.kl().args(["plan", "live", "--out", &spec(part), &target, &var]).spawn()
+        })
+        .collect();
+    for plan in planning {
+        drop(plan.exits(0));
+    }
+
+    let mut applying: Vec<_> = (1..=8)
+        .map(|part| site.kl().args(["apply", &spec(part), &format!("--var=v{part}=1"), "--dir", "live"]).spawn())
+        .collect();
+    let mut read = 0;
+    while read < 8 || applying.iter_mut().any(Running::runs) {
+        drop(site.kl().args(["state", "pull", "live"]).exits(0));
+        drop(site.kl().args(["history", "live"]).exits(0));
+        drop(site.kl().args(["status"]).exits(0));
+        read += 1;
+    }
+    for apply in applying {
+        let said = apply.exits(0);
+        assert!(!said.stderr.contains("busy") && !said.stderr.contains("locked"), "{said:?}");
+    }
+    assert_tidy(database, 9);
+    let state = site.kl().args(["state", "pull", "live"]).exits(0).stdout;
+    let vars: Vec<String> = (1..=8).map(|part| format!("-var=v{part}=1")).collect();
+    let vars: Vec<&str> = vars.iter().map(String::as_str).collect();
+    assert_eq!(Plain::new(&site, "live").changes(&state, &vars), None);
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+fn of_overlapping_applies_one_commits_and_the_others_say_who_holds_what(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("--var={}", gates.var());
+    let spec = |number: usize| site.path(format!("spec-{number}.json")).into_string();
+    for number in 1..=8 {
+        drop(site.kl().args(["plan", "live", &var, "--out", &spec(number)]).exits(0));
+    }
+    gates.close("apply");
+    let mut applying: Vec<_> = (1..=8)
+        .map(|number| {
+            let kl = site.kl().args(["apply", &spec(number), &var, "--dir", "live"]);
+            kl.args(["--actor", if number % 2 == 0 { "alice" } else { "bob" }]).spawn()
+        })
+        .collect();
+    wait_for_runs(database, "conflict", 7);
+    let winner = applying.iter_mut().position(Running::runs).expect("one goes on");
+    let winner = applying.swap_remove(winner);
+    for loser in applying {
+        let said = loser.exits(2).stderr;
+        for part in ["terraform_data.first (write) is held by ", "expires in", "meets    our"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    gates.reached("apply");
+    gates.open("apply");
+    drop(winner.exits(0));
+    assert_tidy(database, 1);
+    assert_eq!(database.value("SELECT count(*) FROM resources"), Some("3".into()));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+fn readers_of_the_same_row_go_beside_each_other(database: &Database) {
+    let site = Site::on(database);
+    let gates = Gates::new(&site);
+    let user = |name: &str| {
+        format!(
+            r#"
+resource "terraform_data" "{name}" {{
+  input = [terraform_data.base.id, var.{name}]
+  provisioner "local-exec" {{
+    command = "while [ -e ${{var.gates}}/{name} ]; do touch ${{var.gates}}/{name}.reached; sleep 0.02; done"
+  }}
+  triggers_replace = var.{name}
+}}
+variable "{name}" {{ default = 0 }}
+"#
+        )
+    };
+    let base = "variable \"gates\" {}\nresource \"terraform_data\" \"base\" { input = 1 }\n";
+    site.write("live/main.tf", &format!("{base}{}{}", user("left"), user("right")));
+    let var = format!("--var={}", gates.var());
+    drop(site.kl().args(["apply", "live", &var]).exits(0));
+    gates.close("left");
+    gates.close("right");
+    let apply = |name: &str| {
+        let (target, value) = (format!("--target=terraform_data.{name}"), format!("--var={name}=1"));
+        site.kl().args(["apply", "live", &var, &target, &value]).spawn()
+    };
+    let (left, right) = (apply("left"), apply("right"));
+    // Both stand in the midst of their apply at the same time.
+    gates.reached("left");
+    gates.reached("right");
+    // Whoever wants to write what they read has to wait for both.
+    site.write("live/main.tf", &format!("{}{}{}", base.replace("input = 1", "input = 2"), user("left"), user("right")));
+    let said = site.kl().args(["apply", "live", &var, "--target=terraform_data.base"]).exits(2).stderr;
+    assert_eq!(said.matches("terraform_data.base (read) is held by").count(), 2, "{said}");
+    gates.open("left");
+    gates.open("right");
+    drop(left.exits(0));
+    drop(right.exits(0));
+    assert_tidy(database, 3);
+}
+
+fn waiters_get_their_turn_in_order_of_arrival_and_a_dead_one_holds_up_nobody(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("--var={}", gates.var());
+    drop(site.kl().args(["apply", "live", &var]).exits(0));
+    gates.close("apply");
+    let apply = |value: usize| {
+        let kl = site.kl().args(["apply", "live", &var, &format!("--var=value={value}"), "--on-stale", "revalidate"]);
+        // The values differ from the reviewed ones after another's apply, which is not what this is about.
+        kl.args(["--wait", "60s", "--accept-values", "--actor", &format!("actor-{value}")]).spawn()
+    };
+    let first = apply(2);
+    gates.reached("apply");
+    let mut waiting = Vec::new();
+    for (place, value) in [3, 4, 5].into_iter().enumerate() {
+        waiting.push(apply(value));
+        wait_for_runs(database, "waiting", place + 1);
+    }
+    let dead = waiting.remove(0);
+    dead.signal(Signal::SIGKILL);
+    drop(dead.ends());
+    // A place in the queue lasts half a minute after its owner has last been seen: that time has passed.
+    let run = &runs(database, "waiting")[0];
+    database.execute(&format!(
+        "UPDATE resource_reservations SET expires_at = asked_at WHERE CAST(run_id AS text) = '{run}'"
+    ));
+    // Nobody overtakes those who wait, although the lease of the one in front of them is still good.
+    let said = site.kl().args(["apply", "live", &var, "--var=value=6"]).exits(2).stderr;
+    assert!(said.contains("actor-2"), "{said}");
+    gates.open("apply");
+    drop(first.exits(0));
+    for waiter in waiting {
+        drop(waiter.exits(0));
+    }
+    let order = database.rows("SELECT actor FROM state_versions WHERE serial > 1 ORDER BY serial");
+    let order: Vec<String> = order.into_iter().flatten().flatten().collect();
+    assert_eq!(order, ["actor-2", "actor-4", "actor-5"]);
+    // The dead waiter's run has no reservation and no lease that could end; somebody has to say that it is dead.
+    let run = runs(database, "waiting").remove(0);
+    drop(site.kl().args(["abort", &run]).exits(0));
+    assert_tidy(database, 4);
+}
+
+fn disjoint_first_writers_of_an_empty_state_share_one_lineage(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", "resource \"terraform_data\" \"a\" {}\nresource \"terraform_data\" \"b\" {}\n");
+    let spec = |name: &str| site.path(format!("{name}.json")).into_string();
+    for name in ["a", "b"] {
+        let target = format!("--target=terraform_data.{name}");
+        drop(site.kl().args(["plan", "live", &target, "--out", &spec(name)]).exits(0));
+    }
+    let both = ["a", "b"].map(|name| site.kl().args(["apply", &spec(name), "--dir", "live"]).spawn());
+    for apply in both {
+        drop(apply.exits(0));
+    }
+    assert_tidy(database, 2);
+    let state = site.kl().args(["state", "pull", "live"]).exits(0);
+    assert_eq!(state.json()["resources"].as_array().map(Vec::len), Some(2));
+    assert_eq!(state.json()["lineage"].as_str(), database.value("SELECT lineage FROM states").as_deref());
+    assert_eq!(Plain::new(&site, "live").changes(&state.stdout, &[]), None);
+}
+
+fn of_overlapping_first_writers_the_second_creates_nothing(database: &Database) {
+    let site = Site::on(database);
+    let marks = site.path("marks");
+    site.write(
+        "live/main.tf",
+        &format!("resource \"terraform_data\" \"a\" {{\n  provisioner \"local-exec\" {{ command = \"echo made >>{marks}\" }}\n}}\n"),
+    );
+    let spec = |name: &str| site.path(format!("{name}.json")).into_string();
+    for name in ["a", "b"] {
+        drop(site.kl().args(["plan", "live", "--out", &spec(name)]).exits(0));
+    }
+    drop(site.kl().args(["apply", &spec("a"), "--dir", "live"]).exits(0));
+    let said = site.kl().args(["apply", &spec("b"), "--dir", "live"]).exits(4).stderr;
+    assert!(said.contains("it writes terraform_data.a: changed in serial 1"), "{said}");
+    assert_eq!(std::fs::read_to_string(marks).unwrap(), "made\n");
+    assert_tidy(database, 1);
+}
+
+fn of_two_imports_at_once_one_wins(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", "");
+    let document = |lineage: &str| {
+        format!(
+            r#"{{"version":4,"terraform_version":"1.5.0","serial":3,"lineage":"{lineage}","outputs":{{}},"resources":[]}}"#
+        )
+    };
+    let both = ["one", "two"]
+        .map(|lineage| site.kl().args(["state", "import", "-", "--dir", "live"]).stdin(document(lineage)).spawn());
+    let codes: Vec<Option<i32>> = both.into_iter().map(|import| import.ends().0.code()).collect();
+    let done = codes.iter().filter(|code| **code == Some(0)).count();
+    assert_eq!(done, 1, "{codes:?}");
+    assert!(codes.iter().all(|code| matches!(code, Some(0..=3))), "{codes:?}");
+    assert_eq!(database.value("SELECT count(*) FROM state_versions"), Some("1".into()));
+    assert_eq!(database.value("SELECT count(*) FROM runs WHERE ended_at IS NULL"), Some("0".into()));
+    let lineage = site.kl().args(["state", "pull", "live"]).exits(0).json()["lineage"].clone();
+    let winner = if codes[0] == Some(0) { "one" } else { "two" };
+    assert_eq!(lineage, winner);
+}
+
+fn a_dry_run_changes_nothing(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", "resource \"terraform_data\" \"a\" {}\n");
+    drop(site.kl().args(["plan", "live"]).exits(0));
+    let said = site.kl().args(["apply", "kl-plan.json", "--dry-run"]).exits(0).stdout;
+    assert!(said.contains("nothing was changed"), "{said}");
+    assert_tidy(database, 0);
+    assert_eq!(database.value("SELECT status FROM runs"), Some("dry_run".into()));
+    assert_eq!(status(&site)["serial"], 0);
+    drop(site.kl().args(["apply", "kl-plan.json"]).exits(0));
+    assert_tidy(database, 1);
+}
