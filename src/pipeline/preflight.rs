@@ -10,7 +10,7 @@ use super::{Context, Project, Rules};
 use crate::clock;
 use crate::config::file::ClosureRule;
 use crate::domain::address::{Address, ConfigAddress, Mode, Pattern};
-use crate::domain::coordination::lane;
+use crate::domain::coordination::lane::{self, Lane};
 use crate::domain::graph::closure::{self, Closure, CoarseEdges, Roots};
 use crate::domain::graph::plan_edges::plan_edges;
 use crate::domain::graph::tree::{Node, Tree};
@@ -135,7 +135,11 @@ fn derive(
         connect(&[&own, &from_plan, graph], &roots, &mut reads);
     }
     let edges = [&own, &from_plan, graph];
-    let beyond = lane::beyond(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
+    let mut beyond = lane::beyond(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
+    let untargetable = roots.outputs.iter().find(|output| reaches_nothing(tree, &own, &coarse, output));
+    if let Some(output) = untargetable.filter(|_| beyond.reasons.is_empty()) {
+        beyond.reasons.push(format!("output.{output} depends on no resource, so that no target reaches it"));
+    }
     let lane = LaneFacts {
         footprint_because: beyond.reasons,
         dependents: beyond.dependents,
@@ -143,7 +147,7 @@ fn derive(
         checks: beyond.checks,
         closure: reads.resources.iter().filter(|resource| resource.mode != Mode::Ephemeral).cloned().collect(),
         output_targets: targetable(&for_outputs),
-        untargetable_outputs: roots.outputs.iter().any(|output| reaches_nothing(tree, &own, &coarse, output)),
+        untargetable_outputs: untargetable.is_some(),
     };
     let values = combine(
         found
@@ -154,7 +158,7 @@ fn derive(
         &key,
     );
     let (read, data) = entries(reads, &found);
-    let spec = PlanSpec {
+    let mut spec = PlanSpec {
         format_version: FORMAT_VERSION,
         id: clock::new_spec_id(),
         state: SpecState {
@@ -181,6 +185,9 @@ fn derive(
         lane,
         digest: String::new(),
     };
+    if spec.has_changes() && spec.lane.footprint_because.is_empty() && lane::targets(Lane::Narrow, &spec).is_none() {
+        spec.lane.footprint_because.push(format!("more than {} targets would be needed", lane::MAX_TARGETS));
+    }
     Ok(spec.sealed())
 }
 
