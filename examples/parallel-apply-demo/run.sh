@@ -21,7 +21,7 @@ fail() {
 terraform=${KL_TERRAFORM:-}
 if [ -z "$terraform" ]; then
   terraform=$(command -v terraform || command -v tofu) ||
-    fail "terraform is missing: install Terraform 1.2 or newer, or OpenTofu 1.6 or newer, so that it is on your PATH"
+    fail "terraform is missing: install Terraform 1.4 or newer (https://developer.hashicorp.com/terraform/install) or OpenTofu 1.6 or newer (https://opentofu.org/docs/intro/install), so that it is on your PATH"
 fi
 command -v git >/dev/null || fail "git is missing: install it with your system's package manager"
 if [ -z "${KL:-}" ]; then
@@ -33,8 +33,10 @@ fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/kl-demo.XXXXXX")
 finish() {
+  # Applies that still run are asked to stop, and may put things in order before their directories go.
   # shellcheck disable=SC2046 # one argument a job
   kill $(jobs -p) 2>/dev/null || true
+  wait
   rm -rf "$work"
 }
 trap finish EXIT
@@ -49,8 +51,10 @@ kl() { "$KL" "$@" --color never; }
 # A value out of a JSON document: the first one with this name, without quotes.
 value() { sed -n "s/^ *\"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" | head -n "${2:-1}" | tail -n 1; }
 
-step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-proved() { printf '  \033[32m✓\033[0m %s\n' "$*"; }
+bold='' green='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\033[1m' green=$'\033[32m' plain=$'\033[0m'; fi
+step() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
+proved() { printf '  %s✓%s %s\n' "$green" "$plain" "$*"; }
 
 now() { date +%s%N | cut -c1-13; } # milliseconds
 seconds() { printf '%d.%d s' $(($1 / 1000)) $(($1 % 1000 / 100)); }
@@ -83,7 +87,7 @@ version carol web 3
 for who in alice bob carol; do
   kl plan "$work/$who" --state "$state" --actor "$who" --out "$work/$who.json" --quiet >"$work/$who.plan"
 done
-sed -n '/^Writes/,/^$/p;/^Reads/,/^$/p' "$work/alice.plan" | sed 's/^/  alice: /;/: $/d'
+sed -n '/^Writes/,/^$/p;/^Reads/,/^$/p' "$work/alice.plan" | sed 's/^/  alice: /;/: *$/d'
 sed -n '/^Writes/,/^$/p;/^Reads/,/^$/p' "$work/bob.plan" | sed 's/^/  bob:   /;/: *$/d'
 
 step "3. Both are merged, and both jobs apply at the same time."
@@ -120,22 +124,19 @@ parallel=$(($(now) - began))
 
 step "5. What the database says"
 for who in alice bob; do
-  run=$(value run <"$work/$who.result")
-  kl show "$run" --format json >"$work/$who.run"
-  eval "${who}_serial=\$(value result_serial <\"$work/$who.run\")"
-  eval "${who}_started=\$(value started_at <\"$work/$who.run\")"
-  eval "${who}_ended=\$(value ended_at <\"$work/$who.run\")"
+  kl show "$(value run <"$work/$who.result")" --format json >"$work/$who.run"
+done
+fact() { value "$2" <"$work/$1.run"; }
+for who in alice bob; do
+  printf '  %-6s serial %s, from %s to %s\n' "$who:" "$(fact $who result_serial)" "$(fact $who started_at)" "$(fact $who ended_at)"
 done
 # Times in this form sort like texts.
-# shellcheck disable=SC2154 # set by eval above
-{
-  printf '  alice: serial %s, %s … %s\n' "$alice_serial" "$alice_started" "$alice_ended"
-  printf '  bob:   serial %s, %s … %s\n' "$bob_serial" "$bob_started" "$bob_ended"
-  [[ $alice_started < $bob_ended && $bob_started < $alice_ended ]] || fail "the run windows do not overlap"
-  proved "the two run windows overlap in time"
-  [ $((alice_serial - bob_serial)) -eq 1 ] || [ $((bob_serial - alice_serial)) -eq 1 ] || fail "the serials are not consecutive"
-  proved "the serials are consecutive: $alice_serial and $bob_serial"
-}
+[[ $(fact alice started_at) < $(fact bob ended_at) && $(fact bob started_at) < $(fact alice ended_at) ]] ||
+  fail "the run windows do not overlap"
+proved "the two run windows overlap in time"
+distance=$(($(fact alice result_serial) - $(fact bob result_serial)))
+[ "${distance#-}" -eq 1 ] || fail "the serials are not consecutive"
+proved "the serials are consecutive"
 kl state show module.web.terraform_data.site --dir "$work/main" --state "$state" | grep -q 'web-v2' || fail "alice's change is not in the state"
 kl state show module.db.terraform_data.instance --dir "$work/main" --state "$state" | grep -q 'db-v2' || fail "bob's change is not in the state"
 kl state show output.site_url --dir "$work/main" --state "$state" | grep -q 'web-v2' || fail "alice's output is not in the state"
