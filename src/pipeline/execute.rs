@@ -12,6 +12,7 @@ use super::{Context, Project};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lane::{Lane, targets};
 use crate::domain::coordination::slice;
+use crate::domain::plan::action::Action;
 use crate::domain::plan::compare::{Comparison, Relation, compare};
 use crate::domain::plan::fingerprint::DigestKey;
 use crate::domain::plan::plan_json::PlanJson;
@@ -194,12 +195,14 @@ fn summary(text: &str) -> String {
 }
 
 /// Leaves out what an earlier, half-way apply of the same spec has already done: nothing is planned there any more,
-/// or only the replacement of an object that it left tainted.
+/// or only the replacement of an object that it left tainted, or the end of an old one that it left deposed.
 fn resumed(mut comparison: Comparison, done: &BTreeSet<String>) -> Comparison {
     let planned_again = |at: &str| {
         let objects =
             comparison.footprint.write.iter().any(|entry| {
-                entry.address.to_string() == at && entry.reason.as_deref() != Some("replace_because_tainted")
+                let left_tainted = entry.reason.as_deref() == Some("replace_because_tainted");
+                let left_deposed = entry.deposed.is_some() && entry.actions == Action::Delete;
+                entry.address.to_string() == at && !left_tainted && !left_deposed
             });
         objects || comparison.footprint.outputs.iter().any(|output| format!("output.{}", output.name) == at)
     };
