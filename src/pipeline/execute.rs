@@ -25,7 +25,7 @@ use crate::exit::Exit;
 use crate::report::event::Stage;
 use crate::store::Held;
 use crate::store::model::Snapshot;
-use crate::terraform::{ApplyRequest, PlanRequest};
+use crate::terraform::{ApplyRequest, PlanRequest, TerraformError};
 
 /// So many differences are stored and named.
 const MAX_DIFFERENCES: usize = 50;
@@ -198,12 +198,11 @@ fn summary(text: &str) -> String {
 /// or only the replacement of an object that it left tainted, or the end of an old one that it left deposed.
 fn resumed(mut comparison: Comparison, done: &BTreeSet<String>) -> Comparison {
     let planned_again = |at: &str| {
-        let objects =
-            comparison.footprint.write.iter().any(|entry| {
-                let left_tainted = entry.reason.as_deref() == Some("replace_because_tainted");
-                let left_deposed = entry.deposed.is_some() && entry.actions == Action::Delete;
-                entry.address.to_string() == at && !left_tainted && !left_deposed
-            });
+        let objects = comparison.footprint.write.iter().any(|entry| {
+            let left_tainted = entry.reason.as_deref() == Some("replace_because_tainted");
+            let left_deposed = entry.deposed.is_some() && entry.actions == Action::Delete;
+            entry.address.to_string() == at && !left_tainted && !left_deposed
+        });
         objects || comparison.footprint.outputs.iter().any(|output| format!("output.{}", output.name) == at)
     };
     let kept: Vec<bool> = comparison
@@ -297,7 +296,10 @@ pub async fn apply(
     };
     let result = bench.terraform().apply(bench.dirs(), &request, &ctx.stop, &mut on_event).await;
     drop(on_event);
-    let in_flight = scribe.finish().await;
+    let mut in_flight = scribe.finish().await;
+    if result.as_ref().map_or_else(TerraformError::ended_by_itself, |_| true) {
+        in_flight.clear();
+    }
     let success = result.is_ok();
     let finished = recorder.record(RunEvent::ApplyFinished { success }).await;
     let read = async {

@@ -169,14 +169,17 @@ fn stuck() -> (Bed, String, Object) {
     old.fail("delete");
     bed.write(&replaced(&bed, "new"));
     assert_eq!(bed.plan(&[]).writes(), ["create+delete klt_file.a"]);
-    let run = bed.apply(1, &["--format", "json"]).json()["run"].as_str().expect("a run").to_owned();
+    let said = bed.apply(1, &["--format", "json"]);
+    assert!(!said.stderr.contains("Cut off"), "terraform has ended by itself:\n{said}");
+    let run = said.json()["run"].as_str().expect("a run").to_owned();
     (bed, run, old)
 }
 
 #[test]
 fn an_old_object_that_could_not_be_destroyed_is_recovered_as_deposed() {
     let (bed, run, old) = stuck();
-    bed.exits(0, &["recover", &run]);
+    let said = bed.exits(0, &["recover", &run]);
+    assert!(!said.stderr.contains("Cut off"), "{said}");
     assert!(bed.pull().contains("\"deposed\""));
     old.heal();
     assert!(bed.plan(&[]).writes()[0].starts_with("delete klt_file.a (deposed"));
