@@ -128,15 +128,15 @@ fn derive(
     let own = closure::config_edges(tree);
     let coarse = [(EdgeSource::Plan, &from_plan), (EdgeSource::Graph, graph)];
     let roots = roots(&found, rows);
-    let mut reads = closure::upstream(tree, &coarse, &roots);
+    let mut reads = closure::upstream(tree, &own, &coarse, &roots);
     let output_roots = Roots { outputs: roots.outputs.clone(), ..Roots::default() };
-    let for_outputs = closure::upstream(tree, &coarse, &output_roots);
+    let for_outputs = closure::upstream(tree, &own, &coarse, &output_roots);
     if rules.closure == ClosureRule::Connected {
         connect(&[&own, &from_plan, graph], &roots, &mut reads);
     }
     let edges = [&own, &from_plan, graph];
     let mut beyond = lane::beyond(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
-    let untargetable = roots.outputs.iter().find(|output| reaches_nothing(tree, &coarse, output));
+    let untargetable = roots.outputs.iter().find(|output| reaches_nothing(tree, &own, &coarse, output));
     if let Some(output) = untargetable.filter(|_| beyond.reasons.is_empty()) {
         beyond.reasons.push(format!("output.{output} depends on no resource, so that no target reaches it"));
     }
@@ -230,9 +230,9 @@ fn targetable(closure: &Closure) -> Vec<ConfigAddress> {
 }
 
 /// Whether a changed output depends on no resource at all, so that no target makes Terraform evaluate it.
-fn reaches_nothing(tree: &Tree, coarse: &[(EdgeSource, &CoarseEdges)], output: &str) -> bool {
+fn reaches_nothing(tree: &Tree, own: &CoarseEdges, coarse: &[(EdgeSource, &CoarseEdges)], output: &str) -> bool {
     let roots = Roots { outputs: vec![output.to_owned()], ..Roots::default() };
-    targetable(&closure::upstream(tree, coarse, &roots)).is_empty()
+    targetable(&closure::upstream(tree, own, coarse, &roots)).is_empty()
 }
 
 /// `closure: connected`: whatever the write set is connected with, in either direction, is read.
