@@ -20,6 +20,7 @@ mod generated;
 mod lab;
 mod naming;
 mod stage;
+mod state_document;
 mod state_import;
 mod terraform_process;
 mod third_party;
