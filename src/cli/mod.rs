@@ -64,7 +64,7 @@ pub async fn run(cli: Cli, env: EnvSnapshot, stop: Stop) -> Exit {
 }
 
 /// How long a command that was told to end at once may take to put on record what it has done.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Waits for the second signal. What Terraform has done is on record a moment later, unless the database is away: then
 /// the lease and the last checkpoint are left to speak.

@@ -18,7 +18,7 @@ use crate::domain::state::{Body, Row, RowKey, document};
 use crate::error::KlError;
 use crate::store::model::Checkpoint;
 use crate::terraform::UiEvent;
-use crate::workspace;
+use crate::workspace::{self, WorkspaceError};
 
 /// At most one checkpoint in this time.
 const DEBOUNCE: Duration = Duration::from_secs(1);
@@ -126,11 +126,14 @@ pub async fn put(
     in_flight: &BTreeSet<String>,
 ) -> Result<Vec<Pattern>, KlError> {
     let path = state_path.clone();
-    let text = match blocking(move || workspace::read_settled(&path)).await?? {
-        Some(text) => text,
-        // The first apply of a state has no file before Terraform has finished its first object.
-        None if before.is_empty() => String::new(),
-        None => return Err(KlError::failed(format!("the slice's state file {state_path} is gone"))),
+    let text = match blocking(move || workspace::read_settled(&path)).await? {
+        Ok(Some(text)) => text,
+        // The first apply of a state has no file, or one without a byte in it, before Terraform has finished its first
+        // object.
+        Ok(None) if before.is_empty() => String::new(),
+        Err(WorkspaceError::Torn { .. }) if before.is_empty() && is_empty(state_path) => String::new(),
+        Err(error) => return Err(error.into()),
+        Ok(None) => return Err(KlError::failed(format!("the slice's state file {state_path} is gone"))),
     };
     let after = document::read(&text)?;
     let mut changed = changed_patterns(before, &after.rows)?;
@@ -145,6 +148,10 @@ pub async fn put(
     let checkpoint = Checkpoint { state: text, changed: changed.clone(), in_flight };
     ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
     Ok(changed)
+}
+
+fn is_empty(path: &Utf8PathBuf) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.len() == 0)
 }
 
 /// The rows of resources and outputs whose content is another one.

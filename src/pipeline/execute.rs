@@ -15,7 +15,7 @@ use crate::domain::coordination::slice;
 use crate::domain::plan::compare::{Comparison, Relation, compare};
 use crate::domain::plan::fingerprint::DigestKey;
 use crate::domain::plan::plan_json::PlanJson;
-use crate::domain::plan::spec::{PlanMode, PlanSpec};
+use crate::domain::plan::spec::{PlanMode, PlanSpec, WriteEntry};
 use crate::domain::run::event::RunEvent;
 use crate::domain::state::Row;
 use crate::domain::state::document::{self, StateDocument};
@@ -170,7 +170,7 @@ impl Rehearsal<'_> {
         let targeted = !request.targets.is_empty();
         let (plan, _) = bench.plan(&request, &ctx.stop).await?;
         let key = DigestKey(snapshot.head.secret.expose_secret().as_bytes());
-        let comparison = resumed(compare(spec, &plan, targeted, &key)?, self.done);
+        let comparison = resumed(spec, compare(spec, &plan, targeted, &key)?, self.done);
         recorder
             .record(RunEvent::Replanned {
                 relation: comparison.relation.word().to_owned(),
@@ -193,15 +193,19 @@ fn summary(text: &str) -> String {
     text.lines().take(3).map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Leaves out what an earlier, half-way apply of the same spec has already done: nothing is planned there any more,
-/// or only the replacement of an object that it left tainted.
-fn resumed(mut comparison: Comparison, done: &BTreeSet<String>) -> Comparison {
+/// Leaves out what an earlier, half-way apply of the same spec has already done: nothing is planned there any more, or
+/// only the replacement of an object that it left tainted, by exactly the object that was reviewed.
+fn resumed(spec: &PlanSpec, mut comparison: Comparison, done: &BTreeSet<String>) -> Comparison {
+    let as_reviewed = |now: &WriteEntry| {
+        let reviewed = spec.write.iter().find(|entry| entry.address == now.address && entry.deposed == now.deposed);
+        now.reason.as_deref() == Some("replace_because_tainted")
+            && reviewed
+                .is_some_and(|reviewed| !reviewed.print.after.is_empty() && reviewed.print.after == now.print.after)
+    };
     let planned_again = |at: &str| {
-        let objects =
-            comparison.footprint.write.iter().any(|entry| {
-                entry.address.to_string() == at && entry.reason.as_deref() != Some("replace_because_tainted")
-            });
-        objects || comparison.footprint.outputs.iter().any(|output| format!("output.{}", output.name) == at)
+        let found = &comparison.footprint;
+        found.write.iter().any(|entry| entry.address.to_string() == at && !as_reviewed(entry))
+            || found.outputs.iter().any(|output| format!("output.{}", output.name) == at)
     };
     let kept: Vec<bool> = comparison
         .differences

@@ -10,7 +10,7 @@ use super::{Context, Project, Rules};
 use crate::clock;
 use crate::config::file::ClosureRule;
 use crate::domain::address::{Address, ConfigAddress, Mode, Pattern};
-use crate::domain::coordination::lane;
+use crate::domain::coordination::lane::{self, Lane};
 use crate::domain::graph::closure::{self, Closure, CoarseEdges, Roots};
 use crate::domain::graph::plan_edges::plan_edges;
 use crate::domain::graph::tree::{Node, Tree};
@@ -128,14 +128,18 @@ fn derive(
     let own = closure::config_edges(tree);
     let coarse = [(EdgeSource::Plan, &from_plan), (EdgeSource::Graph, graph)];
     let roots = roots(&found, rows);
-    let mut reads = closure::upstream(tree, &coarse, &roots);
+    let mut reads = closure::upstream(tree, &own, &coarse, &roots);
     let output_roots = Roots { outputs: roots.outputs.clone(), ..Roots::default() };
-    let for_outputs = closure::upstream(tree, &coarse, &output_roots);
+    let for_outputs = closure::upstream(tree, &own, &coarse, &output_roots);
     if rules.closure == ClosureRule::Connected {
         connect(&[&own, &from_plan, graph], &roots, &mut reads);
     }
     let edges = [&own, &from_plan, graph];
-    let beyond = lane::beyond(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
+    let mut beyond = lane::beyond(tree, &edges, &scope, &found.write, &roots.outputs, &instances(rows));
+    let untargetable = roots.outputs.iter().find(|output| reaches_nothing(tree, &own, &coarse, output));
+    if let Some(output) = untargetable.filter(|_| beyond.reasons.is_empty()) {
+        beyond.reasons.push(format!("output.{output} depends on no resource, so that no target reaches it"));
+    }
     let lane = LaneFacts {
         footprint_because: beyond.reasons,
         dependents: beyond.dependents,
@@ -143,7 +147,7 @@ fn derive(
         checks: beyond.checks,
         closure: reads.resources.iter().filter(|resource| resource.mode != Mode::Ephemeral).cloned().collect(),
         output_targets: targetable(&for_outputs),
-        untargetable_outputs: roots.outputs.iter().any(|output| reaches_nothing(tree, &coarse, output)),
+        untargetable_outputs: untargetable.is_some(),
     };
     let values = combine(
         found
@@ -154,7 +158,7 @@ fn derive(
         &key,
     );
     let (read, data) = entries(reads, &found);
-    let spec = PlanSpec {
+    let mut spec = PlanSpec {
         format_version: FORMAT_VERSION,
         id: clock::new_spec_id(),
         state: SpecState {
@@ -181,6 +185,9 @@ fn derive(
         lane,
         digest: String::new(),
     };
+    if spec.has_changes() && spec.lane.footprint_because.is_empty() && lane::targets(Lane::Narrow, &spec).is_none() {
+        spec.lane.footprint_because.push(format!("more than {} targets would be needed", lane::MAX_TARGETS));
+    }
     Ok(spec.sealed())
 }
 
@@ -223,9 +230,9 @@ fn targetable(closure: &Closure) -> Vec<ConfigAddress> {
 }
 
 /// Whether a changed output depends on no resource at all, so that no target makes Terraform evaluate it.
-fn reaches_nothing(tree: &Tree, coarse: &[(EdgeSource, &CoarseEdges)], output: &str) -> bool {
+fn reaches_nothing(tree: &Tree, own: &CoarseEdges, coarse: &[(EdgeSource, &CoarseEdges)], output: &str) -> bool {
     let roots = Roots { outputs: vec![output.to_owned()], ..Roots::default() };
-    targetable(&closure::upstream(tree, coarse, &roots)).is_empty()
+    targetable(&closure::upstream(tree, own, coarse, &roots)).is_empty()
 }
 
 /// `closure: connected`: whatever the write set is connected with, in either direction, is read.

@@ -33,6 +33,11 @@ impl Recorder {
         self.sink.emit(&Progress::Run(event.clone()));
     }
 
+    /// Stores an event that has been told.
+    pub async fn append(&self, event: RunEvent) -> Result<(), StoreError> {
+        self.store.event_append(self.run, &[event]).await
+    }
+
     /// Tells and stores an event.
     pub async fn record(&self, event: RunEvent) -> Result<(), StoreError> {
         self.record_all(vec![event]).await

@@ -10,12 +10,12 @@ use crate::domain::address::Pattern;
 use crate::domain::id::{RunId, Serial, StateId};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
-use crate::domain::run::{NewRun, RunEnd, RunKind};
+use crate::domain::run::{NewRun, Run, RunEnd, RunKind};
 use crate::domain::state::delta::{Distance, distance};
 use crate::domain::state::{Body, RowKey, document};
 use crate::error::KlError;
-use crate::store::StoreError;
-use crate::store::model::{Commit, CommitMode, Committed, LineageRule, RowWrite, Source};
+use crate::store::model::{Checkpoint, Commit, CommitMode, Committed, LineageRule, RowWrite, Source};
+use crate::store::{Held, StoreError};
 
 /// Commits what the checkpoint of an ended run holds, and frees its quarantine.
 pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError> {
@@ -25,7 +25,8 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError>
             .hint(format!("wait for it, or end it with `kl abort {failed}` when its job is dead")));
     }
     let Some(checkpoint) = ctx.store.checkpoint_find(failed).await? else {
-        return Err(KlError::usage(format!("run {failed} left nothing behind that could be recovered")));
+        return Err(KlError::usage(format!("run {failed} left no checkpoint that could be recovered"))
+            .hint(format!("look at the real objects; `kl recover {failed} --discard` frees what it still reserves")));
     };
     let run = clock::new_run_id();
     ctx.store
@@ -50,13 +51,37 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError>
                 "run {failed} has no quarantine: it was recovered or discarded before"
             )));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => {
+            drop(ctx.store.run_end(run, &RunEnd::failed(error.to_string())).await);
+            return Err(error.into());
+        }
     };
     // The checkpoint went over with the rows: a crash from here on leaves this run lost, to be recovered the same way.
+    match take_over(ctx, &recorder, &held, &old, &checkpoint).await {
+        Ok(committed) => Ok(committed),
+        Err(error) => {
+            let end = RunEnd { quarantine: checkpoint.changed, ..RunEnd::failed(error.message()) };
+            let ended = ctx.store.run_end(run, &end).await;
+            let error = error.hint(format!("nothing was recovered yet; try again with `kl recover {run}`"));
+            Err(match ended {
+                Ok(()) => error,
+                Err(_) => error.hint(format!("if that run is still live, end it first with `kl abort {run}`")),
+            })
+        }
+    }
+}
+
+/// Commits what the checkpoint holds, under the reservations that were taken over.
+async fn take_over(
+    ctx: &Context,
+    recorder: &Recorder,
+    held: &Held,
+    old: &Run,
+    checkpoint: &Checkpoint,
+) -> Result<Committed, KlError> {
     let snapshot = ctx.store.snapshot(old.state, None).await?;
     let left = document::read(&checkpoint.state)?;
-    let writes =
-        writes(&checkpoint.changed, &snapshot.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect(), &left)?;
+    let trunk = snapshot.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect();
     let commit = Commit {
         source: Source::Recover,
         mode: CommitMode::RowDelta,
@@ -65,20 +90,20 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError>
         at_least: None,
         document: None,
         providers: old.tools.providers.clone(),
-        writes,
+        writes: writes(&checkpoint.changed, &trunk, &left)?,
         soft: Vec::new(),
     };
-    let committed = ctx.store.run_commit(&held, &commit).await?;
+    let committed = ctx.store.run_commit(held, &commit).await?;
+    // The version exists: a timeline that cannot be written does not make the recovery a failure.
     if !checkpoint.in_flight.is_empty() {
-        recorder.record(RunEvent::InFlight { addresses: checkpoint.in_flight }).await?;
+        drop(recorder.record(RunEvent::InFlight { addresses: checkpoint.in_flight.clone() }).await);
     }
-    recorder
-        .record(RunEvent::Committed {
-            serial: committed.serial,
-            rows_opened: committed.rows_opened,
-            rows_closed: committed.rows_closed,
-        })
-        .await?;
+    let event = RunEvent::Committed {
+        serial: committed.serial,
+        rows_opened: committed.rows_opened,
+        rows_closed: committed.rows_closed,
+    };
+    drop(recorder.record(event).await);
     Ok(committed)
 }
 

@@ -21,6 +21,8 @@ pub const DEFAULT_LEASE: Duration = Duration::from_mins(15);
 const HEARTBEAT: Duration = Duration::from_mins(1);
 /// The longest time in which an abort, or a lost lease, stays unnoticed.
 const WATCH: Duration = Duration::from_secs(2);
+/// How long the store may take to answer the heartbeat.
+const ANSWER: Duration = Duration::from_secs(20);
 /// The time between two tries of a run that waits.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -50,7 +52,12 @@ pub async fn acquire(
     loop {
         let left = wait.map(|wait| wait.saturating_sub(started.elapsed())).unwrap_or_default();
         let ask = Ask { run: recorder.run(), claims: claims.to_vec(), lease, queue: !left.is_zero() };
-        match ctx.store.reservation_acquire(&ask).await? {
+        let acquired = ctx.store.reservation_acquire(&ask).await?;
+        // The store has this on both timelines already.
+        for from in acquired.reclaimed() {
+            recorder.tell(&RunEvent::Reclaimed { from: *from });
+        }
+        match acquired {
             Acquired::Granted { held, beside, tools_beside, reclaimed: _ } => {
                 let writes = claims
                     .iter()
@@ -134,14 +141,16 @@ async fn beat(
         tokio::time::sleep(WATCH.min(interval)).await;
         if Instant::now() < renew_at {
             // Only a look, so that an abort does not have to wait for the next renewal.
-            match store.run_find(held.run()).await {
+            match in_time(good_until, store.run_find(held.run())).await {
                 Ok(run) if run.status.ended() => break run.status,
                 _ => continue,
             }
         }
-        match store.reservation_renew(&held).await {
+        let asked = Instant::now();
+        match in_time(good_until, store.reservation_renew(&held)).await {
             Ok(_) => {
-                good_until = Instant::now() + lease;
+                // Counted from the question: how long the answer took is part of the lease.
+                good_until = asked + lease;
                 renew_at = Instant::now() + interval;
             }
             Err(StoreError::LeaseLost { .. }) => {
@@ -151,7 +160,8 @@ async fn beat(
             Err(error) => {
                 let late = RunEvent::LeaseLate { reason: error.to_string() };
                 // The database is probably away: the timeline has to do without it.
-                drop(recorder.record(late).await);
+                recorder.tell(&late);
+                drop(in_time(good_until, recorder.append(late)).await);
                 if Instant::now() >= good_until {
                     break RunStatus::Lost;
                 }
@@ -166,5 +176,15 @@ async fn beat(
             recorder.tell(&RunEvent::LeaseLost);
         }
         interrupt.cancel();
+    }
+}
+
+/// Waits for an answer of the store, but not beyond the lease: a connection that has gone silent must not keep
+/// Terraform running on reservations that somebody else has by now.
+async fn in_time<T>(good_until: Instant, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let limit = ANSWER.min(good_until.saturating_duration_since(Instant::now()));
+    match tokio::time::timeout(limit, answer).await {
+        Ok(answer) => answer,
+        Err(elapsed) => Err(StoreError::Database { operation: "answer in time", source: Box::new(elapsed) }),
     }
 }

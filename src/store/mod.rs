@@ -176,6 +176,16 @@ pub enum Acquired {
     },
 }
 
+impl Acquired {
+    /// Runs whose ended leases were taken.
+    #[must_use]
+    pub fn reclaimed(&self) -> &[RunId] {
+        match self {
+            Self::Granted { reclaimed, .. } | Self::Blocked { reclaimed, .. } => reclaimed,
+        }
+    }
+}
+
 /// A request for reservations.
 #[derive(Debug, Clone)]
 pub struct Ask {
@@ -256,8 +266,8 @@ pub trait Store: Send + Sync {
     async fn event_list(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError>;
 
     /// Asks for reservations: all in one transaction, or none (design §6). Ended leases that stand in the way are
-    /// reclaimed, and their runs marked `lost` (with the rows that their checkpoint changed or had in flight kept as a
-    /// quarantine); both timelines get an event. Asking again adds to what the run holds and renews all of it.
+    /// reclaimed, and their runs marked `lost` (with the rows that Terraform had begun with, by their checkpoint and their
+    /// timeline, kept as a quarantine); both timelines get an event. Asking again adds to what the run holds and renews all of it.
     /// On success the run is `reserved`; when blocked it is `waiting` if it queues, else unchanged.
     /// `LeaseLost` when the run itself has ended meanwhile.
     async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError>;
@@ -282,7 +292,8 @@ pub trait Store: Send + Sync {
     async fn run_commit(&self, held: &Held, commit: &Commit) -> Result<Committed, StoreError>;
 
     /// Ends a run without a commit: releases its reservations except the quarantined rows, records why. Ending an
-    /// ended run again changes nothing.
+    /// ended run again changes nothing, except that what a run changed after it was aborted or lost is quarantined for
+    /// it, even beside a reservation that somebody else got meanwhile.
     async fn run_end(&self, run: RunId, end: &RunEnd) -> Result<(), StoreError>;
 
     /// Ends a run from outside: `aborted`, with an event, reservations released, except that rows which its checkpoint

@@ -84,6 +84,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long output is waited for after the group is dead. Only a process that left the group can still hold the pipe.
 const DRAIN: Duration = Duration::from_secs(2);
 
+/// The same after a second signal: what Terraform has done must be on record before a third one, which nobody survives.
+const DRAIN_KILLED: Duration = Duration::from_millis(200);
+
 /// Starts the process, sees it to its end, and leaves no member of its group alive.
 pub(super) async fn run(invocation: &Invocation, stop: &Stop, output: Output<'_>) -> Result<Ended, TerraformError> {
     let began = Instant::now();
@@ -113,7 +116,8 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, output: Output<'_>
         drop(group);
         if !drained {
             // A time-out is no error: what was read so far is there.
-            let _ = timeout(DRAIN, drain).await;
+            let patience = if stop.kill.is_cancelled() { DRAIN_KILLED } else { DRAIN };
+            let _ = timeout(patience, drain).await;
         }
         supervised
     };

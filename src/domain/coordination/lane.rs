@@ -139,6 +139,10 @@ pub fn targets(lane: Lane, spec: &PlanSpec) -> Option<Vec<String>> {
         // Destroying limits itself: the same targets reach the same dependents.
         return (lane == Lane::Footprint && !spec.scope.targets.is_empty()).then(|| spec.scope.targets.clone());
     }
+    if lane == Lane::Footprint && !spec.scope.targets.is_empty() {
+        // Whoever limited the plan knows how far it goes.
+        return Some(spec.scope.targets.clone());
+    }
     if spec.lane.untargetable_outputs {
         return None;
     }

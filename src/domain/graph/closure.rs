@@ -49,13 +49,14 @@ struct Reached {
     from: Option<usize>,
 }
 
-/// Walks upstream from the roots.
+/// Walks upstream from the roots. `own` are the configuration's edges as [`config_edges`] gives them: where a coarser
+/// source knows an edge that they lack, the finer walk cannot be trusted to have narrowed what lies behind it.
 #[must_use]
-pub fn upstream(tree: &Tree, coarse: &[(EdgeSource, &CoarseEdges)], roots: &Roots) -> Closure {
+pub fn upstream(tree: &Tree, own: &CoarseEdges, coarse: &[(EdgeSource, &CoarseEdges)], roots: &Roots) -> Closure {
     let mut closure = Closure::default();
     fine_walk(tree, roots, &mut closure);
     for (source, edges) in coarse {
-        coarse_walk(*source, edges, roots, &mut closure);
+        coarse_walk(*source, edges, own, roots, &mut closure);
     }
     for (address, dependencies) in &roots.recorded {
         for dependency in dependencies {
@@ -164,47 +165,55 @@ fn via_of(reached: &[Reached], position: usize) -> Via {
     Via { from: String::new(), source: EdgeSource::Configuration, through }
 }
 
-fn coarse_walk(source: EdgeSource, edges: &CoarseEdges, roots: &Roots, closure: &mut Closure) {
+fn coarse_walk(source: EdgeSource, edges: &CoarseEdges, own: &CoarseEdges, roots: &Roots, closure: &mut Closure) {
     let starts = roots
         .instances
         .iter()
         .map(|address| Node::resource(&address.config()))
         .chain(roots.outputs.iter().map(|name| Node::root_output(name)));
-    let mut seen: BTreeMap<Node, Option<Node>> = BTreeMap::new();
-    let mut queue: VecDeque<Node> = VecDeque::new();
+    // A node is visited twice at most: over edges that the finer walk has as well, and over others.
+    let mut seen: BTreeMap<(Node, bool), Option<(Node, bool)>> = BTreeMap::new();
+    let mut queue: VecDeque<(Node, bool)> = VecDeque::new();
     for node in starts {
-        if seen.insert(node.clone(), None).is_none() {
-            queue.push_back(node);
+        if seen.insert((node.clone(), false), None).is_none() {
+            queue.push_back((node, false));
         }
     }
-    while let Some(node) = queue.pop_front() {
-        for next in edges.get(&node).into_iter().flatten() {
+    while let Some(at) = queue.pop_front() {
+        let (node, foreign) = &at;
+        for next in edges.get(node).into_iter().flatten() {
+            let foreign = *foreign || !own.get(node).is_some_and(|known| known.contains(next));
             if let Some(resource) = next.as_resource() {
-                let (from, through) = coarse_way(&seen, &node);
-                add_whole(&resource, Via { from, source, through }, closure);
+                let known = closure.resources.contains(&resource);
+                if !known || foreign {
+                    let (from, through) = coarse_way(&seen, &at);
+                    let via = Via { from, source, through };
+                    closure.reads.entry(Pattern::from(&resource)).or_insert(via);
+                    closure.resources.insert(resource);
+                }
             }
-            if seen.contains_key(next) {
-                continue;
+            let reached = (next.clone(), foreign);
+            if !seen.contains_key(&reached) {
+                seen.insert(reached.clone(), Some(at.clone()));
+                queue.push_back(reached);
             }
-            seen.insert(next.clone(), Some(node.clone()));
-            queue.push_back(next.clone());
         }
     }
 }
 
 /// Back from a node to the nearest resource or root.
-fn coarse_way(seen: &BTreeMap<Node, Option<Node>>, start: &Node) -> (String, Vec<String>) {
+fn coarse_way(seen: &BTreeMap<(Node, bool), Option<(Node, bool)>>, start: &(Node, bool)) -> (String, Vec<String>) {
     let mut through = Vec::new();
     let mut at = start;
     loop {
         match seen.get(at) {
-            Some(Some(previous)) if at.as_resource().is_none() => {
-                through.push(at.to_string());
+            Some(Some(previous)) if at.0.as_resource().is_none() => {
+                through.push(at.0.to_string());
                 at = previous;
             }
             _ => {
                 through.reverse();
-                return (at.to_string(), through);
+                return (at.0.to_string(), through);
             }
         }
     }

@@ -98,6 +98,8 @@ pub struct CallBlock {
     pub source: Option<String>,
     /// Input name → what its expression refers to.
     pub inputs: BTreeMap<String, Vec<Traversal>>,
+    /// Whether it has `count` or `for_each`: only then does an index after its name choose an instance.
+    pub repeated: bool,
     /// What `count` and `for_each` refer to.
     pub repetition: Vec<Traversal>,
     /// What `depends_on` names.

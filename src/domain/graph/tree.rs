@@ -165,14 +165,17 @@ impl Tree {
                 calls_above(&node.module, &mut found);
             }
             Item::Local(name) => {
+                calls_above(&node.module, &mut found);
                 self.resolve_all(&node.module, config.locals.get(name).map_or(&[][..], Vec::as_slice), &mut found);
             }
             Item::Output(name) => {
+                calls_above(&node.module, &mut found);
                 if let Some(output) = config.outputs.iter().find(|output| output.name == *name) {
                     self.resolve_all(&node.module, &output.references, &mut found);
                 }
             }
             Item::Input(name) => {
+                calls_above(&node.module, &mut found);
                 // Validations may look at other objects of the module itself.
                 if let Some(variable) = config.variables.iter().find(|variable| variable.name == *name) {
                     self.resolve_all(&node.module, &variable.references, &mut found);
@@ -252,10 +255,15 @@ impl Tree {
     fn resolve_call(&self, scope: &ConfigModule, call: &str, rest: &[Step], out: &mut Vec<Upstream>) {
         let child = scope.child(call);
         let shared = scope.0.len();
-        let call_keys = literals(rest);
-        let rest = match rest {
-            [Step::Index(_) | Step::Any, rest @ ..] => rest,
-            all => all,
+        // Without `count` and `for_each`, `module.x["out"]` is the output of that name, and not an instance.
+        let repeated = self.call(scope, call).is_none_or(|block| block.repeated);
+        let (call_keys, rest) = match rest {
+            [Step::Index(_) | Step::Any, after @ ..] if repeated => (literals(rest), after),
+            all => (vec![None], all),
+        };
+        let output = match rest {
+            [Step::Attr(name) | Step::Index(Key::Str(name)), ..] => Some(name),
+            _ => None,
         };
         let mut push = |module: &ConfigModule, item| {
             let node = Node { module: module.clone(), item };
@@ -267,7 +275,11 @@ impl Tree {
             }));
         };
         push(scope, Item::Call(call.to_owned()));
-        if let [Step::Attr(output), ..] = rest {
+        // An output that the reader does not know is no reason to know nothing: then the whole module is meant.
+        let declared = |name: &&String| {
+            self.modules.get(&child).is_some_and(|config| config.outputs.iter().any(|output| output.name == **name))
+        };
+        if let Some(output) = output.filter(declared) {
             push(&child, Item::Output(output.clone()));
             return;
         }
@@ -293,13 +305,17 @@ impl Tree {
             let declared = self.modules.get(&at).is_some_and(|config| config.providers.contains_key(&name));
             if declared {
                 let shared = at.0.len();
-                let node = Node { module: at, item: Item::Provider(name) };
+                let node = Node { module: at.clone(), item: Item::Provider(name.clone()) };
                 out.push(Upstream { node, shared, call_key: None, instance: None });
-                return;
             }
             let Some((parent, call)) = at.parent() else {
                 return;
             };
+            // An empty block in a child module is a mere placeholder for what its caller hands down.
+            let handed = self.call(&parent, call).is_some_and(|call| call.providers.contains_key(&name));
+            if declared && !handed {
+                return;
+            }
             if let Some(outside) = self.call(&parent, call).and_then(|call| call.providers.get(&name)) {
                 name.clone_from(outside);
             }

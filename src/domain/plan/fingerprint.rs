@@ -24,6 +24,9 @@ pub struct Fingerprint {
     pub unknown: Vec<String>,
     /// Keyed digest of the values before and after, without what is unknown.
     pub values: String,
+    /// Keyed digest of the values after alone: what an object is to become, wherever it starts from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub after: String,
 }
 
 /// Takes the fingerprint of a change.
@@ -54,13 +57,10 @@ pub fn fingerprint(
     unknown.sort();
 
     let masked = without(&after, &sensitive, key, &mut String::new(), mask.unwrap_or(&unknown));
-    let mut mac = new_mac(key);
-    for part in [before.normal(), masked.normal()] {
-        mac.update(&(part.len() as u64).to_be_bytes());
-        mac.update(part.as_bytes());
-    }
-    let values = hex(&mac.finalize().into_bytes());
-    Ok(Fingerprint { changed: changed_names(&before, &after, &after_unknown), unknown, values })
+    let (before_text, after_text) = (before.normal(), masked.normal());
+    let values = combine([before_text.as_str(), after_text.as_str()].into_iter(), key);
+    let after_digest = combine(std::iter::once(after_text.as_str()), key);
+    Ok(Fingerprint { changed: changed_names(&before, &after, &after_unknown), unknown, values, after: after_digest })
 }
 
 /// Whether a pointer lies at or below one of the others.

@@ -62,6 +62,8 @@ cases! {
     runs::the_newest_checkpoint_counts covers checkpoint_put, checkpoint_find;
     runs::a_failed_run_keeps_what_it_changed_reserved covers run_end, quarantine_release, reservation_list;
     runs::an_aborted_run_keeps_what_its_checkpoint_says covers run_abort, event_list;
+    runs::a_run_that_is_cut_off_keeps_all_that_it_began_with covers checkpoint_find, event_append;
+    runs::what_an_aborted_run_changed_afterwards_is_kept_too covers run_end, run_abort;
     runs::a_recovery_takes_the_quarantine_over covers quarantine_adopt, checkpoint_find, run_abort;
 
     reservations::only_reads_go_together covers reservation_acquire;

@@ -3,7 +3,7 @@
 use super::fixture::{Fixture, LEASE, blocked, claims, commit, granted, new_run, pattern, write};
 use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::id::{Actor, Serial};
-use crate::domain::run::event::RunEvent;
+use crate::domain::run::event::{ResourceStep, RunEvent};
 use crate::domain::run::{Origin, RunEnd, RunKind, RunStatus, Tools};
 use crate::store::model::{Checkpoint, NewSpec};
 use crate::store::{Ask, StoreError};
@@ -216,6 +216,75 @@ pub(super) async fn an_aborted_run_keeps_what_its_checkpoint_says(f: &Fixture) {
     blocked(f.again(waiting, "w a.x", true).await);
     assert_eq!(f.store.run_abort(waiting, &by).await.unwrap(), RunStatus::Waiting);
     assert_eq!(f.store.reservation_list(state).await.unwrap().len(), 2);
+}
+
+pub(super) async fn a_run_that_is_cut_off_keeps_all_that_it_began_with(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let (run, acquired) = f.ask(state, "alice", "w a.saved\nw a.done\nw a.open\nw a.untouched\nr data.a.b").await;
+    granted(acquired);
+    f.store.run_advance(run, RunStatus::Applying).await.unwrap();
+    let step = |address: &str, action: &str, step| RunEvent::Resource {
+        address: address.to_owned(),
+        action: action.to_owned(),
+        step,
+        elapsed_seconds: 0,
+    };
+    let events = [
+        step("data.a.b", "read", ResourceStep::Started),
+        step("a.saved", "create", ResourceStep::Started),
+        step("a.saved", "create", ResourceStep::Finished),
+        step("a.done", "create", ResourceStep::Started),
+        step("a.done", "create", ResourceStep::Finished),
+        step("a.open", "update", ResourceStep::Started),
+    ];
+    f.store.event_append(run, &events).await.unwrap();
+    f.store.checkpoint_put(run, &checkpoint(&["a.saved"], &["a.saved"])).await.unwrap();
+    f.lease_ends(run).await;
+
+    // The last checkpoint has seen one of the three: the others are kept all the same.
+    let (_, asked) = f.ask(state, "bob", "w a.done\nw a.untouched").await;
+    let met = blocked(asked);
+    assert_eq!(met.len(), 1, "{met:?}");
+    assert_eq!((met[0].reservation.run, met[0].reservation.held_as), (run, HeldAs::Quarantine));
+    let kept: Vec<String> =
+        f.store.reservation_list(state).await.unwrap().iter().map(|one| one.claim.pattern.to_string()).collect();
+    assert_eq!(kept, ["a.saved", "a.done", "a.open"]);
+    let left = f.store.checkpoint_find(run).await.unwrap().unwrap();
+    assert_eq!(left.changed, [pattern("a.saved")]);
+    assert_eq!(left.in_flight, ["a.done", "a.open"]);
+
+    // Without any checkpoint the timeline is all there is.
+    let (second, acquired) = f.ask(state, "alice", "w b.x\nw b.y").await;
+    granted(acquired);
+    f.store.event_append(second, &[step("b.x", "create", ResourceStep::Started)]).await.unwrap();
+    f.lease_ends(second).await;
+    let met = blocked(f.ask(state, "bob", "w b.x\nw b.y").await.1);
+    assert_eq!(met.len(), 1, "{met:?}");
+    let left = f.store.checkpoint_find(second).await.unwrap().unwrap();
+    assert_eq!((left.changed, left.in_flight), (Vec::new(), vec!["b.x".to_owned()]));
+}
+
+pub(super) async fn what_an_aborted_run_changed_afterwards_is_kept_too(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let (run, acquired) = f.ask(state, "alice", "w a.x\nw a.y\nw a.z").await;
+    granted(acquired);
+    f.store.checkpoint_put(run, &checkpoint(&["a.x"], &[])).await.unwrap();
+    f.store.run_abort(run, &Actor("carol".to_owned())).await.unwrap();
+    // Somebody else has one of them by now.
+    f.held(state, "bob", "w a.y").await;
+    let mut end = RunEnd::failed("stopped");
+    end.quarantine = vec![pattern("a.x"), pattern("a.y"), pattern("a.z")];
+    for _ in 0..2 {
+        f.store.run_end(run, &end).await.unwrap();
+        assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Aborted);
+        let standing = f.store.reservation_list(state).await.unwrap();
+        let kept = standing.iter().filter(|one| one.held_as == HeldAs::Quarantine && one.run == run);
+        let mut kept: Vec<String> = kept.map(|one| one.claim.pattern.to_string()).collect();
+        kept.sort();
+        assert_eq!(kept, ["a.x", "a.y", "a.z"]);
+        assert_eq!(standing.len(), 4);
+    }
+    blocked(f.ask(state, "dave", "w a.z").await.1);
 }
 
 pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Command, Output, Stdio};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// Directories of one test, removed at its end.
+use crate::harness::site::Site;
+use crate::harness::terraform::Plain;
+
+/// A site with one root module.
 pub(crate) struct Bed {
-    root: Utf8PathBuf,
-    _temp: TempDir,
+    site: Site,
 }
 
 /// What a command said.
@@ -38,7 +38,7 @@ impl Said {
 
     /// The lane that the plan was made in at last.
     pub(crate) fn lane(&self) -> &str {
-        let last = self.stderr.lines().filter_map(|line| line.split_once("Lane ")).last();
+        let last = self.stderr.lines().rev().find_map(|line| line.split_once("Lane "));
         last.and_then(|(_, rest)| rest.split([':', ' ']).next()).unwrap_or("none")
     }
 }
@@ -122,19 +122,13 @@ fn actions(entry: &Value) -> String {
 impl Bed {
     /// A checkout with this text as `live/main.tf`. Lines `### path` begin another file, relative to `live`.
     pub(crate) fn new(text: &str) -> Self {
-        let temp = tempfile::Builder::new().prefix("kl-case-").tempdir().expect("a temporary directory can be made");
-        let root = Utf8Path::from_path(temp.path()).expect("temporary directories have plain names");
-        let bed = Self { root: root.canonicalize_utf8().expect("it was just made"), _temp: temp };
-        for dir in ["repo/.git", "home", "tmp"] {
-            fs::create_dir_all(bed.path(dir)).expect("the directory is ours");
-        }
-        fs::write(bed.path("terraformrc"), "").expect("the directory is ours");
+        let bed = Self { site: Site::new() };
         bed.write(text);
         bed
     }
 
     pub(crate) fn path(&self, path: &str) -> Utf8PathBuf {
-        self.root.join(path)
+        self.site.path(path)
     }
 
     /// Replaces the configuration.
@@ -152,9 +146,9 @@ impl Bed {
 
     /// kl in the checkout, with variables besides the environment's.
     pub(crate) fn kl_with(&self, env: &[(&str, &str)], args: &[&str]) -> Said {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kl"));
-        self.surround(&mut command, &self.path("repo")).envs(env.iter().copied()).args(args);
-        said(&command.output().expect("kl can be started"))
+        let kl = env.iter().fold(self.site.kl().env("KL_ACTOR", "alice"), |kl, (name, value)| kl.env(name, value));
+        let (status, said) = kl.args(args).spawn().ends();
+        Said { code: status.code().unwrap_or(-1), stdout: said.stdout, stderr: said.stderr }
     }
 
     pub(crate) fn kl(&self, args: &[&str]) -> Said {
@@ -211,29 +205,26 @@ impl Bed {
 
     /// What kl left in the directory for temporary files.
     pub(crate) fn leftovers(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.path("tmp")).expect("the directory is ours");
-        entries.map(|entry| entry.expect("readable").file_name().display().to_string()).collect()
+        self.site.leftovers()
     }
 
     /// What plain `terraform apply` makes of a state and the configuration as it is now.
     #[track_caller]
     pub(crate) fn plain(&self, state: Option<&str>, args: &[&str]) -> String {
-        let place = self.copy(state);
-        let output = place.run(&[&["apply", "-auto-approve", "-input=false", "-no-color"], args].concat());
-        assert!(output.status.success(), "terraform apply: {}", said(&output));
-        place.state()
+        let plain = Plain::new(&self.site, "live");
+        state.map_or_else(|| plain.apply(args), |state| plain.apply_to(state, args))
     }
 
     /// What plain `terraform plan` would change about a state; none when it would not.
     #[track_caller]
     pub(crate) fn plain_changes(&self, state: &str, args: &[&str]) -> Option<String> {
-        let place = self.copy(Some(state));
-        let output = place.run(&[&["plan", "-detailed-exitcode", "-input=false", "-no-color"], args].concat());
-        match output.status.code() {
-            Some(0) => None,
-            Some(2) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
-            _ => panic!("terraform plan: {}", said(&output)),
-        }
+        Plain::new(&self.site, "live").changes(state, args)
+    }
+
+    /// The plan that plain Terraform makes of a state and the configuration as it is now.
+    #[track_caller]
+    pub(crate) fn plain_plan(&self, state: &str) -> Value {
+        Plain::new(&self.site, "live").plan(state)
     }
 
     /// Fails unless plain Terraform finds nothing to do on the trunk, and nothing is left in the temporary directory.
@@ -244,92 +235,21 @@ impl Bed {
         }
         assert_eq!(self.leftovers(), Vec::<String>::new());
     }
-
-    /// A copy of the checkout for plain Terraform, with a state in it.
-    fn copy(&self, state: Option<&str>) -> Plain<'_> {
-        let temp = tempfile::Builder::new().prefix("plain-").tempdir_in(&self.root).expect("the directory is ours");
-        let dir = Utf8Path::from_path(temp.path()).expect("a plain name").join("live");
-        copy(&self.path("repo/live"), &dir);
-        let backend = "terraform {\n  backend \"local\" {}\n}\n";
-        fs::write(dir.join("\u{10fffd}_override.tf"), backend).expect("the copy is ours");
-        if let Some(state) = state {
-            fs::write(dir.join("terraform.tfstate"), state).expect("the copy is ours");
-        }
-        let plain = Plain { bed: self, dir, _temp: temp };
-        let output = plain.run(&["init", "-input=false", "-no-color"]);
-        assert!(output.status.success(), "terraform init: {}", said(&output));
-        plain
-    }
-
-    fn surround<'a>(&self, command: &'a mut Command, dir: &Utf8Path) -> &'a mut Command {
-        command.current_dir(dir).env_clear().stdin(Stdio::null());
-        for name in ["PATH", "KL_TERRAFORM"] {
-            if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
-            }
-        }
-        command
-            .env("HOME", self.path("home"))
-            .env("TMPDIR", self.path("tmp"))
-            .env("LANG", "C.UTF-8")
-            .env("KL_ACTOR", "alice")
-            .env("TF_CLI_CONFIG_FILE", self.path("terraformrc"))
-    }
-}
-
-struct Plain<'a> {
-    bed: &'a Bed,
-    dir: Utf8PathBuf,
-    _temp: TempDir,
-}
-
-impl Plain<'_> {
-    fn run(&self, args: &[&str]) -> Output {
-        let program = std::env::var("KL_TERRAFORM").ok().filter(|program| !program.is_empty());
-        let mut command = Command::new(program.as_deref().unwrap_or("terraform"));
-        self.bed.surround(&mut command, &self.dir).args(args).output().expect("terraform can be started")
-    }
-
-    fn state(&self) -> String {
-        fs::read_to_string(self.dir.join("terraform.tfstate")).unwrap_or_default()
-    }
-}
-
-fn said(output: &Output) -> Said {
-    Said {
-        code: output.status.code().unwrap_or(-1),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
 }
 
 fn files(text: &str) -> Vec<(String, String)> {
     let mut files = vec![("main.tf".to_owned(), String::new())];
     for line in text.lines() {
-        match line.trim_start().strip_prefix("### ") {
-            Some(path) => files.push((path.trim().to_owned(), String::new())),
-            None => {
-                let (_, text) = files.last_mut().expect("there is always one");
-                text.push_str(line);
-                text.push('\n');
-            }
+        if let Some(path) = line.trim_start().strip_prefix("### ") {
+            files.push((path.trim().to_owned(), String::new()));
+        } else {
+            let (_, text) = files.last_mut().expect("there is always one");
+            text.push_str(line);
+            text.push('\n');
         }
     }
     files.retain(|(path, text)| path != "main.tf" || !text.trim().is_empty());
     files
-}
-
-fn copy(from: &Utf8Path, to: &Utf8Path) {
-    fs::create_dir_all(to).expect("the copy is ours");
-    for entry in from.read_dir_utf8().expect("the checkout is ours") {
-        let entry = entry.expect("readable");
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("readable").is_dir() {
-            copy(entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).expect("the copy is ours");
-        }
-    }
 }
 
 /// What two states must have in common: every object with its attributes and every output. Ids that are made up anew
@@ -365,15 +285,12 @@ fn without_new_ids(text: &str, known: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
-        match rest.get(..36).filter(|id| is_id(id) && !known.contains(*id)) {
-            Some(id) => {
-                out.push_str("[new id]");
-                rest = &rest[id.len()..];
-            }
-            None => {
-                out.push(next);
-                rest = &rest[next.len_utf8()..];
-            }
+        if let Some(id) = rest.get(..36).filter(|id| is_id(id) && !known.contains(*id)) {
+            out.push_str("[new id]");
+            rest = &rest[id.len()..];
+        } else {
+            out.push(next);
+            rest = &rest[next.len_utf8()..];
         }
     }
     out
@@ -387,12 +304,11 @@ pub(crate) struct Change<'a> {
     shared: &'a str,
     kl: Vec<&'a str>,
     plain: Vec<&'a str>,
-    apply: Vec<&'a str>,
     writes: Option<Vec<&'a str>>,
     reads: Option<Vec<&'a str>>,
     data: Option<Vec<&'a str>>,
     lane: Option<&'a str>,
-    edit: Option<fn(String) -> String>,
+    edit: Option<fn(&str) -> String>,
     unsettled: bool,
 }
 
@@ -405,7 +321,6 @@ impl<'a> Change<'a> {
             shared: "",
             kl: Vec::new(),
             plain: Vec::new(),
-            apply: Vec::new(),
             writes: None,
             reads: None,
             data: None,
@@ -425,12 +340,6 @@ impl<'a> Change<'a> {
     pub(crate) fn args(mut self, kl: &[&'a str], plain: &[&'a str]) -> Self {
         self.kl = kl.to_vec();
         self.plain = plain.to_vec();
-        self
-    }
-
-    /// Arguments of `kl apply`.
-    pub(crate) fn apply_args(mut self, args: &[&'a str]) -> Self {
-        self.apply = args.to_vec();
         self
     }
 
@@ -459,7 +368,7 @@ impl<'a> Change<'a> {
     }
 
     /// Changes the state before, by hand.
-    pub(crate) fn edit(mut self, edit: fn(String) -> String) -> Self {
+    pub(crate) fn edit(mut self, edit: fn(&str) -> String) -> Self {
         self.edit = Some(edit);
         self
     }
@@ -479,7 +388,7 @@ impl<'a> Change<'a> {
         if !self.before.is_empty() {
             let state = bed.plain(None, &[]);
             let state = match self.edit {
-                Some(edit) => edit(state),
+                Some(edit) => edit(&state),
                 None => state,
             };
             bed.import(&state);
@@ -496,7 +405,7 @@ impl<'a> Change<'a> {
         if let Some(data) = &self.data {
             assert_eq!(spec.data(), *data, "data");
         }
-        let said = bed.apply(0, &self.apply);
+        let said = bed.apply(0, &[]);
         if let Some(lane) = self.lane {
             assert_eq!(said.lane(), lane, "lane: {:?}\n{said}", spec.reasons());
         }

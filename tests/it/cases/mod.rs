@@ -6,5 +6,6 @@ mod guards;
 mod modules;
 mod objects;
 mod outputs;
+mod random;
 mod scope;
 mod stale;

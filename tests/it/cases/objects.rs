@@ -167,8 +167,8 @@ fn a_deposed_object_beside_a_change_of_the_current_one() {
 }
 
 /// Gives `terraform_data.other` a deposed object.
-fn with_deposed(state: String) -> String {
-    let mut state: serde_json::Value = serde_json::from_str(&state).expect("a state is JSON");
+fn with_deposed(state: &str) -> String {
+    let mut state: serde_json::Value = serde_json::from_str(state).expect("a state is JSON");
     let resources = state["resources"].as_array_mut().expect("it has resources");
     let other = resources.iter_mut().find(|resource| resource["name"] == "other").expect("it has the object");
     let mut deposed = other["instances"][0].clone();

@@ -38,7 +38,11 @@ fn a_removed_output_alone() {
 #[test]
 fn a_removed_output_beside_a_changed_resource() {
     let before = format!("{A}\noutput \"o\" {{ value = terraform_data.a.output }}");
-    Change::new(&before, &A.replace('1', "2")).writes(&["update terraform_data.a", "delete output.o"]).run();
+    let (_, spec, _) = Change::new(&before, &A.replace('1', "2"))
+        .writes(&["update terraform_data.a", "delete output.o"])
+        .lane("footprint")
+        .run();
+    assert_eq!(spec.reasons(), ["output.o depends on no resource, so that no target reaches it"]);
 }
 
 #[test]

@@ -55,6 +55,25 @@ impl Plain {
         fs::read_to_string(self.module.join("terraform.tfstate")).expect("an apply writes the state")
     }
 
+    /// `terraform apply` from this state on.
+    #[track_caller]
+    pub(crate) fn apply_to(&self, state: &str, args: &[&str]) -> String {
+        self.init();
+        fs::write(self.module.join("terraform.tfstate"), state).expect("the copy is ours");
+        self.apply(args)
+    }
+
+    /// The plan that Terraform makes of this state, as JSON.
+    #[track_caller]
+    pub(crate) fn plan(&self, state: &str) -> serde_json::Value {
+        self.init();
+        fs::write(self.module.join("terraform.tfstate"), state).expect("the copy is ours");
+        let output = self.run(&["plan", "-out=plan", "-input=false", "-no-color"]);
+        assert!(output.status.success(), "terraform plan failed:\n{}", said(&output));
+        let output = self.run(&["show", "-json", "plan"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}\n{}", said(&output)))
+    }
+
     /// What `terraform plan` would change about this state; nothing when it would not.
     #[track_caller]
     pub(crate) fn changes(&self, state: &str, args: &[&str]) -> Option<String> {

@@ -22,7 +22,7 @@ fn roots(instances: &[&str], outputs: &[&str]) -> Roots {
 }
 
 fn reads(tree: &Tree, instances: &[&str], outputs: &[&str]) -> Vec<String> {
-    upstream(tree, &[], &roots(instances, outputs)).reads.keys().map(ToString::to_string).collect()
+    upstream(tree, &config_edges(tree), &[], &roots(instances, outputs)).reads.keys().map(ToString::to_string).collect()
 }
 
 const CALLS: &str = r#"
@@ -83,7 +83,8 @@ fn an_output_over_all_instances_reads_all_of_them() {
 
 #[test]
 fn the_edge_names_what_lies_between() {
-    let closure = upstream(&site(), &[], &roots(&["module.web[\"a\"].terraform_data.base"], &[]));
+    let closure =
+        upstream(&site(), &config_edges(&site()), &[], &roots(&["module.web[\"a\"].terraform_data.base"], &[]));
     let pattern = Pattern::parse("module.net.terraform_data.vpc[0]").unwrap();
     let via = &closure.reads[&pattern];
     assert_eq!(via.from, "module.web[\"a\"].terraform_data.base");
@@ -166,7 +167,8 @@ fn what_only_a_coarse_source_knows_is_read_at_full_width() {
     let resource = |text: &str| Node::resource(&ConfigAddress::parse(text).unwrap());
     let mut edges = CoarseEdges::new();
     edges.entry(resource("terraform_data.alone")).or_default().insert(resource("module.web.terraform_data.site"));
-    let closure = upstream(&tree, &[(EdgeSource::Graph, &edges)], &roots(&["terraform_data.alone"], &[]));
+    let closure =
+        upstream(&tree, &config_edges(&tree), &[(EdgeSource::Graph, &edges)], &roots(&["terraform_data.alone"], &[]));
     let (pattern, via) = closure.reads.first_key_value().unwrap();
     assert_eq!(pattern.to_string(), "module.web.terraform_data.site");
     assert_eq!(via.source, EdgeSource::Graph);
@@ -177,7 +179,7 @@ fn what_the_state_records_for_an_orphan_is_read() {
     let mut roots = roots(&["terraform_data.gone"], &[]);
     let address = Address::parse("terraform_data.gone").unwrap();
     roots.recorded.insert(address, vec![ConfigAddress::parse("module.net.terraform_data.vpc").unwrap()]);
-    let closure = upstream(&site(), &[], &roots);
+    let closure = upstream(&site(), &config_edges(&site()), &[], &roots);
     let (pattern, via) = closure.reads.first_key_value().unwrap();
     assert_eq!((pattern.to_string().as_str(), via.source), ("module.net.terraform_data.vpc", EdgeSource::State));
 }
@@ -232,4 +234,46 @@ fn a_provider_alias_handed_to_a_child_module_is_an_edge() {
         (&["outer", "inner"], r#"resource "acme_thing" "t" {}"#),
     ]);
     assert_eq!(reads(&tree, &["module.outer.module.inner.acme_thing.t"], &[]), ["terraform_data.west"]);
+}
+
+#[test]
+fn an_index_on_a_call_that_is_not_repeated_names_an_output() {
+    let tree = tree(&[
+        (
+            &[],
+            r#"
+            module "x" { source = "./m" }
+            resource "terraform_data" "r" { input = "${module.x.a_only}${module.x["out"].name}" }
+        "#,
+        ),
+        (
+            &["x"],
+            r#"
+            resource "terraform_data" "inner" { for_each = toset(["a", "b", "c"]) }
+            output "a_only" { value = terraform_data.inner["a"].input }
+            output "out" { value = { name = terraform_data.inner["b"].input } }
+        "#,
+        ),
+    ]);
+    let inner = |key: &str| format!("module.x.terraform_data.inner[\"{key}\"]");
+    assert_eq!(reads(&tree, &["terraform_data.r"], &[]), [inner("a"), inner("b")]);
+}
+
+#[test]
+fn an_edge_that_only_a_coarse_source_has_widens_what_was_narrowed() {
+    let tree = tree(&[(
+        &[],
+        r#"
+        resource "terraform_data" "x" { for_each = toset(["a", "b"]) }
+        resource "terraform_data" "y" { input = terraform_data.x["a"].id }
+        resource "terraform_data" "z" { input = terraform_data.y.id }
+    "#,
+    )]);
+    let resource = |text: &str| Node::resource(&ConfigAddress::parse(text).unwrap());
+    let mut edges = CoarseEdges::new();
+    edges.entry(resource("terraform_data.z")).or_default().insert(resource("terraform_data.x"));
+    let closure =
+        upstream(&tree, &config_edges(&tree), &[(EdgeSource::Graph, &edges)], &roots(&["terraform_data.z"], &[]));
+    let found: Vec<String> = closure.reads.keys().map(ToString::to_string).collect();
+    assert_eq!(found, ["terraform_data.x", "terraform_data.y"]);
 }

@@ -137,6 +137,7 @@ fn call(block: Block) -> Result<CallBlock, Trouble> {
         place: block.place,
         source,
         inputs: BTreeMap::new(),
+        repeated: false,
         repetition: Vec::new(),
         depends_on: Vec::new(),
         providers: BTreeMap::new(),
@@ -145,7 +146,10 @@ fn call(block: Block) -> Result<CallBlock, Trouble> {
         match name.as_str() {
             // OpenTofu allows variables in these two. They are known before there is a graph, and give no edge.
             "source" | "version" => {}
-            "count" | "for_each" => value.references(&mut out.repetition)?,
+            "count" | "for_each" => {
+                out.repeated = true;
+                value.references(&mut out.repetition)?;
+            }
             "depends_on" => value.named(&mut out.depends_on)?,
             "providers" => out.providers.extend(value.providers(&mut out.repetition)),
             _ => value.references(out.inputs.entry(name).or_default())?,
