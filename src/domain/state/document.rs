@@ -5,8 +5,6 @@
 
 mod error;
 #[cfg(test)]
-mod random;
-#[cfg(test)]
 mod tests;
 
 use std::fmt::Display;

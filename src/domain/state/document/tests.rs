@@ -1,5 +1,7 @@
 //! What is read, what is refused, and what a refusal says.
 
+mod random;
+
 use super::*;
 use crate::domain::state::projection::write;
 

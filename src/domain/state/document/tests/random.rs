@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 use crate::domain::state::layout::indented;
 use crate::domain::state::projection::write;
 use crate::domain::state::row::ContentHash;
