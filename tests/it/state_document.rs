@@ -307,7 +307,7 @@ fn documents_that_other_versions_and_providers_write_come_back_as_they_were() {
 #[test]
 fn documents_that_kl_cannot_take_are_refused_with_what_to_do() {
     for (name, expected, advice) in [
-        ("version_3.tfstate", DocumentError::OldVersion, "terraform apply -refresh-only"),
+        ("version_3.tfstate", DocumentError::OldVersion, "terraform state pull"),
         ("version_5.tfstate", DocumentError::NewVersion, "newer kl"),
         ("encrypted.tfstate", DocumentError::Encrypted, "tofu state pull"),
         ("truncated.tfstate", DocumentError::Truncated { line: 131, column: 69 }, "fetch it again"),
@@ -316,6 +316,18 @@ fn documents_that_kl_cannot_take_are_refused_with_what_to_do() {
         assert_eq!(error, expected, "{name}");
         assert!(error.to_string().contains(advice), "{error}");
     }
+}
+
+#[test]
+fn an_old_document_is_upgraded_in_the_way_that_the_refusal_names() {
+    let site = Site::new();
+    site.write("live/main.tf", "");
+    let plain = Plain::new(&site, "live");
+    // After the initialization, which would look for the provider of the one resource.
+    drop(plain.output(&["version"]));
+    fs::write(plain.module().join("terraform.tfstate"), fixture("version_3.tfstate")).unwrap();
+    let pulled = plain.output(&["state", "pull"]);
+    assert_eq!(keys(&read(&pulled).unwrap()), ["null_resource.x"]);
 }
 
 #[test]
