@@ -82,8 +82,22 @@ fn mask_path(value: &mut Json, steps: &[String]) {
     };
     match value {
         Json::Object(members) => {
-            for (_, member) in members.iter_mut().filter(|(name, _)| name == first) {
-                mask_path(member, rest);
+            // An attribute of any type (as `input` of `terraform_data`) is wrapped: its value beside its type.
+            let wrapped =
+                members.len() == 2 && ["value", "type"].iter().all(|own| members.iter().any(|(n, _)| n == own));
+            let mut found = false;
+            for (name, member) in members.iter_mut() {
+                if name == first {
+                    found = true;
+                    mask_path(member, rest);
+                } else if wrapped && name == "value" {
+                    found = true;
+                    mask_path(member, steps);
+                }
+            }
+            // A path that leads nowhere may mean anything here.
+            if !found {
+                *value = Json::String(MASK.to_owned());
             }
         }
         Json::Array(items) => match first.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
@@ -93,5 +107,40 @@ fn mask_path(value: &mut Json, steps: &[String]) {
         },
         Json::Null => {}
         _ => *value = Json::String(MASK.to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use super::*;
+
+    /// An instance with these attributes, of which the paths `[a, b]` are sensitive.
+    fn shown(attributes: &str, paths: &[&[&str]]) -> String {
+        let step = |name: &&str| format!(r#"{{"type":"get_attr","value":"{name}"}}"#);
+        let path = |path: &&[&str]| format!("[{}]", path.iter().map(step).collect::<Vec<_>>().join(","));
+        let paths = paths.iter().map(path).collect::<Vec<_>>().join(",");
+        let text = format!(r#"{{"instances":[{{"attributes":{attributes},"sensitive_attributes":[{paths}]}}]}}"#);
+        masked(&Body::new(text).unwrap()).to_string()
+    }
+
+    #[test]
+    fn what_a_path_names_is_masked_and_the_rest_is_not() {
+        let text = shown(r#"{"a":{"b":"hush","c":"open"}}"#, &[&["a", "b"]]);
+        assert!(!text.contains("hush") && text.contains("open"), "{text}");
+    }
+
+    #[test]
+    fn a_path_leads_through_the_wrapper_of_a_value_of_any_type() {
+        let text = shown(r#"{"a":{"value":{"b":"hush","c":"open"},"type":["object",{"b":"string"}]}}"#, &[&["a", "b"]]);
+        assert!(!text.contains("hush") && text.contains("open"), "{text}");
+        let text = shown(r#"{"a":{"value":{"value":"hush","type":"open"},"type":"dynamic"}}"#, &[&["a", "value"]]);
+        assert!(!text.contains("hush"), "{text}");
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_masks_everything_there() {
+        let text = shown(r#"{"a":{"c":"hush"},"z":"open"}"#, &[&["a", "b"]]);
+        assert!(!text.contains("hush") && text.contains("open"), "{text}");
     }
 }

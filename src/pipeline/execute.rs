@@ -12,6 +12,7 @@ use super::{Context, Project};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lane::{Lane, targets};
 use crate::domain::coordination::slice;
+use crate::domain::plan::action::Action;
 use crate::domain::plan::compare::{Comparison, Relation, compare};
 use crate::domain::plan::fingerprint::DigestKey;
 use crate::domain::plan::plan_json::PlanJson;
@@ -24,7 +25,7 @@ use crate::exit::Exit;
 use crate::report::event::Stage;
 use crate::store::Held;
 use crate::store::model::Snapshot;
-use crate::terraform::{ApplyRequest, PlanRequest};
+use crate::terraform::{ApplyRequest, PlanRequest, TerraformError};
 
 /// So many differences are stored and named.
 const MAX_DIFFERENCES: usize = 50;
@@ -194,7 +195,8 @@ fn summary(text: &str) -> String {
 }
 
 /// Leaves out what an earlier, half-way apply of the same spec has already done: nothing is planned there any more, or
-/// only the replacement of an object that it left tainted, by exactly the object that was reviewed.
+/// only the replacement of an object that it left tainted, by exactly the object that was reviewed, or the end of an
+/// old object that it has replaced and left deposed.
 fn resumed(spec: &PlanSpec, mut comparison: Comparison, done: &BTreeSet<String>) -> Comparison {
     let as_reviewed = |now: &WriteEntry| {
         let reviewed = spec.write.iter().find(|entry| entry.address == now.address && entry.deposed == now.deposed);
@@ -202,9 +204,14 @@ fn resumed(spec: &PlanSpec, mut comparison: Comparison, done: &BTreeSet<String>)
             && reviewed
                 .is_some_and(|reviewed| !reviewed.print.after.is_empty() && reviewed.print.after == now.print.after)
     };
+    let left_deposed = |now: &WriteEntry| {
+        let replaced = |entry: &WriteEntry| entry.address == now.address && entry.actions == Action::CreateDelete;
+        now.deposed.is_some() && now.actions == Action::Delete && spec.write.iter().any(replaced)
+    };
     let planned_again = |at: &str| {
         let found = &comparison.footprint;
-        found.write.iter().any(|entry| entry.address.to_string() == at && !as_reviewed(entry))
+        let mut again = found.write.iter().filter(|entry| entry.address.to_string() == at);
+        again.any(|entry| !as_reviewed(entry) && !left_deposed(entry))
             || found.outputs.iter().any(|output| format!("output.{}", output.name) == at)
     };
     let kept: Vec<bool> = comparison
@@ -298,7 +305,10 @@ pub async fn apply(
     };
     let result = bench.terraform().apply(bench.dirs(), &request, &ctx.stop, &mut on_event).await;
     drop(on_event);
-    let in_flight = scribe.finish().await;
+    let mut in_flight = scribe.finish().await;
+    if result.as_ref().map_or_else(TerraformError::ended_by_itself, |_| true) {
+        in_flight.clear();
+    }
     let success = result.is_ok();
     let finished = recorder.record(RunEvent::ApplyFinished { success }).await;
     let read = async {

@@ -163,3 +163,16 @@ pub enum TerraformError {
         cut: bool,
     },
 }
+
+impl TerraformError {
+    /// Whether Terraform ended by itself, so that nothing was in flight any more: it waits for what it has begun.
+    ///
+    /// Its events do not tell: a destroy that fails begins and has no end there, only a diagnostic (1.11.4).
+    pub fn ended_by_itself(&self) -> bool {
+        match self {
+            Self::Apply(failure) => failure.ended.starts_with("exit code"),
+            Self::Cancelled { cut, .. } => !cut,
+            _ => false,
+        }
+    }
+}

@@ -2,8 +2,8 @@
 //!
 //! A provider outlives a killed Terraform and goes on creating objects, so Terraform leads a process group of its own,
 //! and the group is killed when Terraform has ended, however it ended, and when the future is dropped. What kl cannot do is
-//! survive its own SIGKILL: then the group lives on until it is done, and the state file in the work directory has
-//! what it finished.
+//! survive its own SIGKILL: then the group lives on until it is done or writes to the pipe that nobody reads any more;
+//! the state file in the work directory has what it finished by then.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};

@@ -8,6 +8,7 @@
 #[macro_use]
 mod harness;
 
+mod address_text;
 mod architecture;
 mod bad_input;
 mod cases;
@@ -19,6 +20,7 @@ mod generated;
 mod lab;
 mod naming;
 mod stage;
+mod state_document;
 mod state_import;
 mod terraform_process;
 mod third_party;

@@ -22,7 +22,8 @@ pub use scope::{ConfigAddress, ConfigModule};
 pub enum Key {
     /// A `count` index.
     Int(u64),
-    /// A `for_each` key, exactly as the configuration spells it (no Unicode normalisation).
+    /// A `for_each` key, letter by letter as Terraform gives it. Terraform brings the keys of a configuration into
+    /// Unicode's normal form C; kl changes none.
     Str(String),
 }
 

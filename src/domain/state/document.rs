@@ -24,8 +24,8 @@ pub use error::DocumentError;
 pub struct DocumentHead {
     /// The `terraform_version` that wrote it; empty when the document does not say.
     pub terraform_version: String,
-    /// Top-level members that kl does not know, as exact JSON text in their order; also a `check_results` that is
-    /// null or empty, so that its presence survives.
+    /// Top-level members that kl does not know, as exact JSON text in their order; before them a `check_results` that
+    /// is null or empty, so that its presence survives.
     pub extra: Vec<(String, String)>,
 }
 
@@ -78,7 +78,8 @@ pub fn read(text: &str) -> Result<StateDocument, DocumentError> {
             "check_results" => {
                 let checks = elements(value, "\"check_results\"")?;
                 if checks.is_empty() {
-                    document.head.extra.push((name, compacted(value)));
+                    // Before the others, where Terraform has it.
+                    document.head.extra.insert(0, (name, compacted(value)));
                 }
                 for (position, check) in checks.into_iter().enumerate() {
                     document.rows.push(read_check(position, check)?);

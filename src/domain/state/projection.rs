@@ -52,13 +52,12 @@ pub fn write(document: &StateDocument) -> String {
         member(&mut out, "check_results");
         array(&mut out, checks.iter().map(|row| row.body.text().to_owned()));
     }
-    let (old_checks, others): (Vec<_>, Vec<_>) =
-        document.head.extra.iter().partition(|(name, _)| name == "check_results");
-    // A remembered absence of checks gives way to checks.
-    let old_checks = old_checks.into_iter().filter(|_| checks.is_empty());
-    for (name, value) in old_checks.chain(others) {
-        member(&mut out, name);
-        out.push_str(value);
+    for (name, value) in &document.head.extra {
+        // A remembered absence of checks gives way to checks.
+        if checks.is_empty() || name != "check_results" {
+            member(&mut out, name);
+            out.push_str(value);
+        }
     }
     out.push('}');
     indented(&out)

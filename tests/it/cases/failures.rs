@@ -1,6 +1,7 @@
 //! An apply that fails half-way: nothing that Terraform has really done may get lost.
 
 use super::bed::{Bed, Change};
+use crate::harness::providers::{KLT, Object, needs};
 
 /// `first` succeeds, `broken` is created and fails in its provisioner until the file `fixed` exists, `last` waits for it.
 const CONFIG: &str = r#"
@@ -147,4 +148,69 @@ fn a_provisioner_that_fails_and_is_told_to_go_on_does_not_fail_the_apply() {
         "resource \"terraform_data\" \"a\" {\n provisioner \"local-exec\" {\n command = \"false\"\n on_failure = continue\n }\n}",
     )
     .run();
+}
+
+/// An object of a provider that fails on request: it is replaced, the new one first, when its path changes.
+fn replaced(bed: &Bed, name: &str) -> String {
+    let path = bed.path(&format!("objects/{name}.json"));
+    format!(
+        "terraform {{\n required_providers {{\n {KLT}\n }}\n}}\n\
+         resource \"klt_file\" \"a\" {{\n path = \"{path}\"\n content = \"c\"\n lifecycle {{ create_before_destroy = true }}\n}}"
+    )
+}
+
+/// A checkout in which the old object of a replacement could not be destroyed; its run, and the old object.
+fn stuck() -> (Bed, String, Object) {
+    needs("example/klt");
+    let bed = Bed::new("");
+    bed.write(&replaced(&bed, "old"));
+    bed.exits(0, &["apply", "live", "--auto-approve"]);
+    let old = Object::at(bed.path("objects/old.json"));
+    old.fail("delete");
+    bed.write(&replaced(&bed, "new"));
+    assert_eq!(bed.plan(&[]).writes(), ["create+delete klt_file.a"]);
+    let said = bed.apply(1, &["--format", "json"]);
+    assert!(!said.stderr.contains("Cut off"), "terraform has ended by itself:\n{said}");
+    let run = said.json()["run"].as_str().expect("a run").to_owned();
+    (bed, run, old)
+}
+
+#[test]
+fn an_old_object_that_could_not_be_destroyed_is_recovered_as_deposed() {
+    let (bed, run, old) = stuck();
+    let said = bed.exits(0, &["recover", &run]);
+    assert!(!said.stderr.contains("Cut off"), "{said}");
+    assert!(bed.pull().contains("\"deposed\""));
+    old.heal();
+    assert!(bed.plan(&[]).writes()[0].starts_with("delete klt_file.a (deposed"));
+    bed.apply(0, &[]);
+    assert!(!bed.pull().contains("\"deposed\""));
+    assert_eq!(old.read(), None);
+    bed.settled(&[]);
+}
+
+#[test]
+fn the_same_spec_finishes_what_left_a_deposed_object() {
+    let (bed, _, old) = stuck();
+    old.heal();
+    bed.apply(0, &[]);
+    assert!(!bed.pull().contains("\"deposed\""));
+    assert_eq!(old.read(), None);
+    bed.settled(&[]);
+}
+
+#[test]
+fn a_move_that_is_followed_by_a_failure_is_recovered_at_its_new_address() {
+    let bed = Bed::new("resource \"terraform_data\" \"old\" { input = \"1\" }");
+    bed.begin(&[]);
+    bed.write(
+        "resource \"terraform_data\" \"new\" { input = \"2\" }\nmoved {\n from = terraform_data.old\n to = terraform_data.new\n}\n\
+         resource \"terraform_data\" \"broken\" {\n input = terraform_data.new.output\n provisioner \"local-exec\" { command = \"test -e ../fixed\" }\n}",
+    );
+    bed.plan(&[]);
+    bed.apply(1, &[]);
+    std::fs::write(bed.path("repo/fixed"), "").expect("the directory is ours");
+    bed.apply(0, &[]);
+    assert_eq!(names(&bed), ["terraform_data.broken", "terraform_data.new"]);
+    bed.settled(&[]);
 }

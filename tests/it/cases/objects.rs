@@ -401,3 +401,68 @@ fn a_replacement_that_another_resource_triggers_reads_it() {
         .lane("narrow")
         .run();
 }
+
+#[test]
+fn exact_numbers_and_odd_texts_survive() {
+    let config = |suffix: &str| {
+        format!(
+            r#"
+            resource "terraform_data" "n" {{
+              input = {{
+                big   = 12345678901234567890123456789.123456789
+                huge  = 1e100
+                third = 1 / 3
+                text  = "<&> \u2028 \"q\" \\ $${{x}} %%{{y}} é 😀{suffix}"
+                null  = null
+                empty = {{}}
+              }}
+            }}
+            resource "terraform_data" "m" {{ input = terraform_data.n.output }}
+            output "n" {{ value = terraform_data.m.output }}
+            "#
+        )
+    };
+    Change::new(&config("1"), &config("2")).lane("narrow").run();
+}
+
+#[test]
+fn a_type_that_changes_is_an_update() {
+    Change::new(
+        r#"resource "terraform_data" "a" { input = "1" }"#,
+        r#"resource "terraform_data" "a" { input = [1, { b = true }] }"#,
+    )
+    .writes(&["update terraform_data.a"])
+    .run();
+}
+
+#[test]
+fn ignored_changes_are_none() {
+    let config = |value: &str| {
+        format!(
+            "resource \"terraform_data\" \"a\" {{\n input = \"{value}\"\n lifecycle {{ ignore_changes = [input] }}\n}}"
+        )
+    };
+    let bed = Bed::new(&config("1"));
+    bed.begin(&[]);
+    bed.write(&config("2"));
+    assert_eq!(bed.plan(&[]).writes(), Vec::<String>::new());
+}
+
+#[test]
+fn sensitive_attributes_are_compared_and_never_shown() {
+    let config = |value: &str| {
+        format!(
+            "variable \"s\" {{\n default = \"secret-{value}\"\n sensitive = true\n}}\n\
+             resource \"terraform_data\" \"a\" {{ input = {{ open = \"o\", hidden = var.s }} }}\n\
+             resource \"terraform_data\" \"b\" {{ input = sensitive(terraform_data.a.output.hidden) }}"
+        )
+    };
+    let (bed, spec, said) = Change::new(&config("1"), &config("2")).lane("narrow").run();
+    let shown = bed.exits(0, &["state", "show", "terraform_data.a", "--state", "live", "--format", "json"]);
+    // What the built-in provider copies to `output` is no longer sensitive, for Terraform either.
+    let input = shown.json()["rows"][0]["body"]["instances"][0]["attributes"]["input"].to_string();
+    assert!(input.contains("\"o\""), "{input}");
+    for text in [spec.0.to_string(), said.to_string(), input] {
+        assert!(!text.contains("secret-"), "{text}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use tempfile::TempDir;
 
 use super::site::{Site, copy};
@@ -85,6 +85,20 @@ impl Plain {
             Some(2) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
             _ => panic!("terraform plan failed:\n{}", said(&output)),
         }
+    }
+
+    /// Any Terraform command, such as `show -json plan`, which must succeed. Gives its standard output.
+    #[track_caller]
+    pub(crate) fn output(&self, args: &[&str]) -> String {
+        self.init();
+        let output = self.run(args);
+        assert!(output.status.success(), "terraform {args:?} failed:\n{}", said(&output));
+        String::from_utf8(output.stdout).expect("Terraform writes UTF-8")
+    }
+
+    /// The module's directory, where a local state lies.
+    pub(crate) fn module(&self) -> &Utf8Path {
+        &self.module
     }
 
     #[track_caller]

@@ -39,8 +39,8 @@ pub enum DocumentError {
     /// The format is one of those before Terraform 0.12.
     #[error(
         "the state document has an old format (\"version\" is below 4); upgrade it with a current Terraform first: \
-         `terraform apply -refresh-only` rewrites it where it lies, and so does `terraform state push` of this file \
-         to an empty backend"
+         `terraform state pull` prints it in the current format, and `terraform apply -refresh-only` or `terraform \
+         state push` rewrite it where it lies"
     )]
     OldVersion,
     /// The format is newer than this kl.
@@ -130,8 +130,8 @@ pub enum DocumentError {
     },
     /// Two entries describe the same row.
     #[error(
-        "{row} stands in the state document twice, and nothing says which of them is real; remove one, for instance \
-         with `terraform state rm` and an import"
+        "{row} stands in the state document twice, which Terraform does not accept either; find out which of the two \
+         is real, and take the other out of the document"
     )]
     Duplicate {
         /// Which row.

@@ -1,5 +1,7 @@
 //! What is read, what is refused, and what a refusal says.
 
+mod random;
+
 use super::*;
 use crate::domain::state::projection::write;
 
@@ -88,7 +90,7 @@ fn members_that_kl_does_not_know_are_kept_at_the_top() {
     let text = r#"{"version":4,"new":{"b":1.0,"a":[1e2]},"check_results":null,"lineage":"","alpha":"\u003c"}"#;
     let document = read(text).unwrap();
     let extra: Vec<_> = document.head.extra.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    assert_eq!(extra, [("new", r#"{"b":1.0,"a":[1e2]}"#), ("check_results", "null"), ("alpha", r#""\u003c""#)]);
+    assert_eq!(extra, [("check_results", "null"), ("new", r#"{"b":1.0,"a":[1e2]}"#), ("alpha", r#""\u003c""#)]);
     assert_eq!(document.lineage, None);
 }
 
