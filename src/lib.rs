@@ -13,6 +13,7 @@ pub mod config;
 pub mod domain;
 pub mod error;
 pub mod exit;
+pub mod forge;
 pub mod pipeline;
 pub mod report;
 pub mod signals;

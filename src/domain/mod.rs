@@ -8,5 +8,6 @@ pub mod id;
 pub mod json;
 pub mod plan;
 pub mod redact;
+pub mod request;
 pub mod run;
 pub mod state;

@@ -8,3 +8,4 @@ pub mod plan;
 pub mod style;
 pub mod table;
 pub mod terminal;
+pub mod view;

@@ -1,6 +1,7 @@
 //! What keeps runs apart: reservations, stale checks, lanes and slices.
 
 pub mod compact;
+pub mod forecast;
 pub mod lane;
 pub mod reservation;
 pub mod slice;

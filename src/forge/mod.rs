@@ -1,0 +1,205 @@
+//! The forge: what kl asks of GitHub and GitLab, and what it tells them.
+
+use async_trait::async_trait;
+
+use crate::domain::request::{ForgeKind, RequestPhase};
+
+/// Why a forge did not do what was asked. Never a reason to lose an apply's result.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgeError {
+    /// The token may not do this (401, 403).
+    #[error("{what}: the token may not do this ({status})")]
+    Denied {
+        /// What was tried, as `write the comment`.
+        what: &'static str,
+        /// The HTTP status.
+        status: u16,
+    },
+    /// There is no such thing, or the token may not see it (404).
+    #[error("{what}: not found")]
+    NotFound {
+        /// What was tried.
+        what: &'static str,
+    },
+    /// The forge refused the content (400, 409, 422).
+    #[error("{what}: refused ({status}): {message}")]
+    Refused {
+        /// What was tried.
+        what: &'static str,
+        /// The HTTP status.
+        status: u16,
+        /// The forge's message, shortened.
+        message: String,
+    },
+    /// The forge could not be reached, failed, or asked for patience for too long.
+    #[error("{what}: {message}")]
+    Unavailable {
+        /// What was tried.
+        what: &'static str,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// A request as the forge has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// Its number.
+    pub number: u64,
+    /// Its title: hostile text.
+    pub title: String,
+    /// The commit at its head.
+    pub head: String,
+    /// The branch that it would be merged into.
+    pub base_branch: String,
+    /// Where it stands.
+    pub phase: RequestPhase,
+    /// Whether its head lives in another repository.
+    pub from_fork: bool,
+    /// The commit by which it was merged.
+    pub merge_commit: Option<String>,
+}
+
+/// A file that a request or a push changes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangedFile {
+    /// Its path in the repository.
+    pub path: String,
+    /// The path that it was renamed from.
+    pub previous: Option<String>,
+}
+
+/// A push to a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Push {
+    /// The branch.
+    pub branch: String,
+    /// The commit before it; none for a new branch.
+    pub before: Option<String>,
+    /// The commit after it.
+    pub after: String,
+}
+
+/// A comment on the forge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommentRef {
+    /// The forge's id.
+    pub id: String,
+    /// Its page.
+    pub url: Option<String>,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conclusion {
+    /// All is well.
+    Success,
+    /// Something has to be done.
+    Failure,
+    /// There was nothing to say.
+    Neutral,
+}
+
+/// How loud an annotation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnnotationLevel {
+    /// For information.
+    Notice,
+    /// Look at this.
+    Warning,
+    /// This is why the check failed.
+    Failure,
+}
+
+/// A remark at a line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Annotation {
+    /// The file, in the repository.
+    pub path: String,
+    /// The line, counted from 1.
+    pub line: u32,
+    /// How loud.
+    pub level: AnnotationLevel,
+    /// A title.
+    pub title: String,
+    /// The text.
+    pub message: String,
+}
+
+/// A check of one project on one commit. Texts are already within the forge's limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Its name, as `kl plan: network`.
+    pub name: String,
+    /// The commit.
+    pub commit: String,
+    /// How it ended; none while it is in progress.
+    pub conclusion: Option<Conclusion>,
+    /// One line.
+    pub title: String,
+    /// A short Markdown text.
+    pub summary: String,
+    /// A long Markdown text.
+    pub text: String,
+    /// Remarks at lines, any number: the forge takes them in pages.
+    pub annotations: Vec<Annotation>,
+    /// The page with more.
+    pub details_url: Option<String>,
+}
+
+/// Where a check was left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckRef {
+    /// A check of its own, by the forge's id.
+    Check(String),
+    /// Only a commit status: checks are denied.
+    Status,
+    /// Nowhere: the job's own result has to do.
+    Nowhere,
+}
+
+/// Something that the token can or cannot do, for `kl doctor`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// What, as `read pull requests`.
+    pub what: &'static str,
+    /// Whether; none when it cannot be found out without changing something.
+    pub granted: Option<bool>,
+    /// What to do when it is missing.
+    pub fix: &'static str,
+}
+
+/// A forge.
+#[async_trait]
+pub trait Forge: Send + Sync {
+    /// Which.
+    fn kind(&self) -> ForgeKind;
+
+    /// A request by its number.
+    async fn request(&self, number: u64) -> Result<RequestInfo, ForgeError>;
+
+    /// The files that a request changes.
+    async fn request_files(&self, number: u64) -> Result<Vec<ChangedFile>, ForgeError>;
+
+    /// The files that a push changes.
+    async fn push_files(&self, push: &Push) -> Result<Vec<ChangedFile>, ForgeError>;
+
+    /// The requests that a push merged into its branch, in the order in which they were merged.
+    async fn merged_by(&self, push: &Push) -> Result<Vec<RequestInfo>, ForgeError>;
+
+    /// Writes the sticky comment of a request: updates `known` or the one that bears our marker on its first line and
+    /// was written by us, else makes a new one. `body` begins with `marker` and a line end.
+    async fn comment_put(
+        &self,
+        number: u64,
+        known: Option<&str>,
+        marker: &str,
+        body: &str,
+    ) -> Result<CommentRef, ForgeError>;
+
+    /// Makes a check, or updates it when `existing` says where it is.
+    async fn check_put(&self, check: &Check, existing: Option<&CheckRef>) -> Result<CheckRef, ForgeError>;
+
+    /// What the token can do.
+    async fn access(&self) -> Vec<Access>;
+}

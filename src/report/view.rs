@@ -1,0 +1,159 @@
+//! What a request's comment, check and summary are made of: facts from the database, before any wording.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::coordination::forecast::{ForecastRelation, Meeting};
+use crate::domain::coordination::reservation::{Blocker, Reservation};
+use crate::domain::coordination::staleness::Staleness;
+use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::request::{RequestPhase, RequestRef};
+use crate::domain::run::Run;
+use crate::domain::run::event::RecordedEvent;
+
+/// A request with all of its projects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestView {
+    /// Which request.
+    pub request: RequestRef,
+    /// The commit at its head.
+    pub head: String,
+    /// Where it stands.
+    pub phase: RequestPhase,
+    /// The database's time when this was read.
+    pub now: DateTime<Utc>,
+    /// Its projects, in the order of their names.
+    pub projects: Vec<ProjectView>,
+    /// The page of the forge's own server, as `https://github.com`, for links.
+    pub server_url: Option<String>,
+}
+
+/// One project of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProjectView {
+    /// Its name.
+    pub name: String,
+    /// The root module, relative to the repository.
+    pub dir: String,
+    /// The Terraform workspace.
+    pub workspace: String,
+    /// The state that it is mapped to.
+    pub state: StateName,
+    /// What the newest plan job came to.
+    pub plan: PlanView,
+    /// What the apply came to, once there was one.
+    pub apply: Option<ApplyView>,
+}
+
+/// What the newest plan job of a project came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanView {
+    /// There is a spec.
+    Planned(Box<PlannedView>),
+    /// Planning failed.
+    Failed {
+        /// Why, in a sentence without secrets.
+        error: String,
+        /// The commit.
+        head: String,
+        /// The job's page.
+        job_url: Option<String>,
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// The request touched the project once and no longer does.
+    Dropped,
+}
+
+/// A spec and everything around it that matters before the merge.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedView {
+    /// The spec.
+    pub spec: PlanSpec,
+    /// Values of changed attributes, already masked; empty unless `show_values` is set.
+    pub values: Vec<ChangedValue>,
+    /// The commit that was planned.
+    pub head: String,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// The job's page.
+    pub job_url: Option<String>,
+    /// The trunk's serial now.
+    pub trunk_serial: Serial,
+    /// What changed in the trunk since the plan.
+    pub since: Staleness,
+    /// Reservations that would block an apply if it started now.
+    pub in_the_way: Vec<Blocker>,
+    /// All other reservations on the state that stand now, for the reader's orientation.
+    pub beside: Vec<Reservation>,
+    /// Other open requests with a spec on the same state.
+    pub forecast: Vec<ForecastView>,
+    /// The newest versions that touched what this plan reads or writes.
+    pub history: Vec<HistoryLine>,
+}
+
+/// A changed attribute with its values, masked where they are sensitive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedValue {
+    /// The resource instance.
+    pub address: String,
+    /// The attribute's path, as `tags.Name`.
+    pub attribute: String,
+    /// JSON text before; none when there was no object.
+    pub before: Option<String>,
+    /// JSON text after; none when there is no object, or it is not known yet.
+    pub after: Option<String>,
+}
+
+/// How another open request relates to this plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForecastView {
+    /// The other request.
+    pub request: RequestRef,
+    /// Its title.
+    pub title: String,
+    /// Who planned it.
+    pub actor: Actor,
+    /// Its spec.
+    pub spec: SpecId,
+    /// What the two amount to.
+    pub relation: ForecastRelation,
+    /// Where they meet, the worst first.
+    pub meetings: Vec<Meeting>,
+}
+
+/// A version that touched the footprint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryLine {
+    /// Its serial.
+    pub serial: Serial,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Who.
+    pub actor: Actor,
+    /// The request that it came from.
+    pub request: Option<RequestRef>,
+    /// The run.
+    pub run: Option<RunId>,
+    /// `apply`, `refresh`, `import` or `recover`.
+    pub source: &'static str,
+    /// The rows of our footprint that it touched.
+    pub rows: Vec<String>,
+}
+
+/// What an apply came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApplyView {
+    /// The run; none when the apply was refused before there was one.
+    pub run: Option<Run>,
+    /// Its timeline.
+    pub events: Vec<RecordedEvent>,
+    /// Why it failed, when there is no run to say so.
+    pub error: Option<String>,
+    /// What to do next, as commands and sentences.
+    pub next: Vec<String>,
+    /// The job's page.
+    pub job_url: Option<String>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
