@@ -28,9 +28,8 @@ use crate::domain::id::RunId;
 use crate::domain::run::Run;
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::pipeline::Context;
-use crate::store::DatabaseUrl;
-use crate::store::Store;
+use crate::pipeline::{Caller, Context};
+use crate::store::{DatabaseUrl, Memory, Store};
 use crate::terraform::Stop;
 
 /// What a command works with.
@@ -112,6 +111,11 @@ impl Session {
         Ok(crate::store::open_existing(&self.database(place)?).await?)
     }
 
+    /// The store of a place for a plan, which makes an embedded one only when it has something to keep.
+    pub async fn memory(&self, place: &Place) -> Result<Memory, KlError> {
+        Ok(Memory::find(&self.database(place)?).await?)
+    }
+
     /// Opens the store of a place, and makes an embedded one that does not exist.
     pub async fn store(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
         Ok(crate::store::open(&self.database(place)?).await?)
@@ -154,10 +158,15 @@ impl Session {
         self.store_existing(&Place::find(Utf8Path::new("."))?).await
     }
 
+    /// Who asks.
+    pub fn caller(&self, actor: &ActorArgs) -> Caller {
+        let (actor, ci) = project::identity(actor, &self.env);
+        Caller { sink: self.out.sink(), actor, origin: ci.origin, stop: self.stop.clone() }
+    }
+
     /// Everything that a story needs.
     pub fn context(&self, store: Arc<dyn Store>, actor: &ActorArgs) -> Context {
-        let (actor, ci) = project::identity(actor, &self.env);
-        Context { store, sink: self.out.sink(), actor, origin: ci.origin, stop: self.stop.clone() }
+        self.caller(actor).with(store)
     }
 }
 
