@@ -112,6 +112,9 @@ impl From<crate::store::StoreError> for KlError {
             E::LeaseLost { .. } => {
                 kl(Exit::Failed).hint("nothing was committed; `kl status` shows who holds the rows now")
             }
+            E::CommentLockLost { .. } => {
+                kl(Exit::Failed).hint("another job writes the comment now; what this one did is in the database")
+            }
             E::Busy(_) => kl(Exit::Failed).hint("try again; many processes at once are what PostgreSQL is for"),
             _ => kl(Exit::Failed),
         };
