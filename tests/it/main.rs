@@ -19,6 +19,7 @@ mod demo;
 mod generated;
 mod lab;
 mod naming;
+mod secrets;
 mod stage;
 mod state_document;
 mod state_import;
