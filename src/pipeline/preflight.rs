@@ -8,7 +8,7 @@ use secrecy::ExposeSecret as _;
 use super::bench::Bench;
 use super::{Context, Project, Rules};
 use crate::clock;
-use crate::config::file::ClosureRule;
+use crate::config::policy::ClosureRule;
 use crate::domain::address::{Address, ConfigAddress, Mode, Pattern};
 use crate::domain::coordination::lane::{self, Lane};
 use crate::domain::graph::closure::{self, Closure, CoarseEdges, Roots};
@@ -63,6 +63,9 @@ pub async fn plan(ctx: &Context, project: &Project, scope: Scope, rules: &Rules)
     };
     let (planned, graph) = tokio::join!(bench.plan(&request, stop), graph);
     let (plan, warnings) = planned?;
+    if let Err(error) = rules.check_checks(&plan.failed_checks()) {
+        return Err(warnings.into_iter().fold(error, KlError::hint));
+    }
 
     ctx.begins(Stage::Analyse);
     let graph = crate::domain::graph::graph_edges::graph_edges(&graph?)
