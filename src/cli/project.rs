@@ -1,11 +1,14 @@
 //! From arguments, kl.yaml, environment and CI job to the project, the rules and the state that are meant.
 
+use std::io::Read as _;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::SecretString;
 
 use super::args::{ActorArgs, InputArgs, StateArgs};
 use super::env::{self, EnvSnapshot};
 use crate::config::ci::{self, CiContext};
+use crate::config::event::github;
 use crate::config::file::{ConfigFile, FILE_NAME, WRONG_FILE_NAME};
 use crate::config::policy::Policies;
 use crate::config::projects::Project as Configured;
@@ -153,7 +156,7 @@ fn variables(configured: &Configured, input: &InputArgs, env: &EnvSnapshot) -> R
         if input.vars.iter().any(|(given, _)| given == name) {
             continue;
         }
-        let value = env.get(source).ok_or_else(|| {
+        let value = env.named(source).ok_or_else(|| {
             let project = configured.name.as_ref().map(|name| format!(" of project {name}")).unwrap_or_default();
             KlError::usage(format!(
                 "the variable {name}{project} comes from the environment variable {source}, which is not set or empty"
@@ -182,7 +185,7 @@ fn plugin_cache(env: &EnvSnapshot) -> Option<Utf8PathBuf> {
 
 /// Who acts, and in which CI job.
 pub fn identity(args: &ActorArgs, env: &EnvSnapshot) -> (Actor, CiContext) {
-    let context = ci::detect(|name| env.get(name));
+    let context = ci::detect(|name| env.get(name), event_file);
     let actor = args.actor.clone().or_else(|| env.get(env::ACTOR)).or_else(|| context.actor.clone());
     let actor = actor.unwrap_or_else(|| {
         let user = env.get("USER").or_else(|| env.get("LOGNAME")).or_else(user).unwrap_or_else(|| "unknown".to_owned());
@@ -190,6 +193,14 @@ pub fn identity(args: &ActorArgs, env: &EnvSnapshot) -> (Actor, CiContext) {
         format!("{user}@{host}")
     });
     (Actor(actor), context)
+}
+
+/// The text of the forge's event file; one that is too large for an event is cut, and will not be read.
+fn event_file(path: &str) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    let limit = github::MAX_BYTES as u64 + 1;
+    std::fs::File::open(path)?.take(limit).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The user whom the system knows, where the environment does not say (cron, containers).

@@ -7,6 +7,7 @@ pub mod ci;
 mod decode;
 pub mod discover;
 pub mod duration;
+pub mod event;
 pub mod file;
 pub mod glob;
 pub mod order;
