@@ -87,21 +87,15 @@ impl Place {
             return Ok(state.clone());
         }
         let workspace = workspace(args, env);
-        let configured = self.configured(workspace.as_deref());
-        if let Some(state) = configured.state {
-            return Ok(state);
-        }
-        let name = match self.name().as_str() {
-            // A repository that is one root module is called after itself.
-            "." => self.root.file_name().unwrap_or("root").to_owned(),
-            path => path.to_owned(),
-        };
-        let workspace = workspace.or(configured.workspace);
-        let name = match workspace.as_deref() {
-            None | Some("default") => name,
-            Some(workspace) => format!("{name}:{workspace}"),
-        };
-        StateName::new(name).map_err(|error| KlError::usage(error.to_string()).hint("name the state with --state"))
+        let dir = self.dir.strip_prefix(&self.root).unwrap_or(&self.dir);
+        self.configured(workspace.as_deref())
+            .state_name(dir, self.repository(), workspace.as_deref())
+            .map_err(|error| KlError::usage(error.to_string()).hint("name the state with --state"))
+    }
+
+    /// What the repository is called: after its directory.
+    pub fn repository(&self) -> &str {
+        self.root.file_name().unwrap_or("root")
     }
 
     /// The project with its inputs; finds the program.

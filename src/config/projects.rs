@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::file::{ConfigFile, ProjectEntry};
 use super::order;
 use super::policy::Policies;
-use crate::domain::id::StateName;
+use crate::domain::id::{StateName, StateNameError};
 
 /// A root module with a workspace, and what is configured for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,6 +119,35 @@ impl ConfigFile {
             depends_on: entry.depends_on.clone(),
             environment: entry.environment.clone().or(base.environment),
             policies: base.policies.with(&entry.policies),
+        }
+    }
+}
+
+impl Project {
+    /// What a root module is called without a word in kl.yaml: after its path in the repository; a repository that is one
+    /// root module is called after itself.
+    #[must_use]
+    pub fn default_name(dir: &Utf8Path, repository: &str) -> String {
+        if dir.as_str().is_empty() { repository.to_owned() } else { dir.to_string() }
+    }
+
+    /// The state: the configured one, else after the root module's path in the repository, with the workspace.
+    ///
+    /// # Errors
+    /// When the path cannot name a state.
+    pub fn state_name(
+        &self,
+        dir: &Utf8Path,
+        repository: &str,
+        workspace: Option<&str>,
+    ) -> Result<StateName, StateNameError> {
+        if let Some(state) = &self.state {
+            return Ok(state.clone());
+        }
+        let name = Self::default_name(dir, repository);
+        match workspace.or(self.workspace.as_deref()) {
+            None | Some("default") => StateName::new(name),
+            Some(workspace) => StateName::new(format!("{name}:{workspace}")),
         }
     }
 }
