@@ -65,20 +65,19 @@ pub async fn run(session: &Session, mut args: ApplyArgs) -> Result<Exit, KlError
     if args.allow_destroy {
         rules.destroy = DestroyGuard::Allow;
     }
-    // A spec is stored in the database that it was planned with: a new one could not know it.
-    let store = if reviewed.is_some() { session.store_existing(&place).await? } else { session.store(&place).await? };
-    let ctx = session.context(store, &args.actor);
-    let spec = if let Some(spec) = reviewed {
-        spec
+    let (spec, ctx) = if let Some(spec) = reviewed {
+        // A spec is stored in the database that it was planned with: a new one could not know it.
+        (spec, session.context(session.store_existing(&place).await?, &args.actor))
     } else {
-        let planned = preflight::plan(&ctx, &project, scope(&args.scope)?, &rules).await?;
+        let (memory, caller) = (session.memory(&place).await?, session.caller(&args.actor));
+        let (planned, ctx) = preflight::plan(&caller, memory, &project, scope(&args.scope)?, &rules).await?;
         session.out.say(&plan::summary(&planned.spec));
         let ci = project::identity(&args.actor, &session.env).1.ci;
         let asks = planned.spec.has_changes() && !args.auto_approve && !args.dry_run && !ci && Output::interactive();
         if asks && !session.ask(&bold("Apply this plan? Only \"yes\" will be accepted:")).await? {
             return Err(KlError::failed("not applied: the plan was not approved"));
         }
-        planned.spec
+        (planned.spec, ctx)
     };
     let options = ApplyOptions {
         dry_run: args.dry_run,

@@ -19,9 +19,10 @@ pub async fn run(session: &Session, args: PlanArgs) -> Result<Exit, KlError> {
     let place = Place::find(&args.dir)?;
     let project = place.project(&args.state, &args.input, &session.env).await?;
     writable(&args.out)?;
-    let ctx = session.context(session.store(&place).await?, &args.actor);
+    let memory = session.memory(&place).await?;
     let rules = Rules::from(place.policies(&args.state, &session.env));
-    let planned = preflight::plan(&ctx, &project, scope(&args.scope)?, &rules).await?;
+    let caller = session.caller(&args.actor);
+    let (planned, _) = preflight::plan(&caller, memory, &project, scope(&args.scope)?, &rules).await?;
     for warning in &planned.warnings {
         session.out.say(&format!("{} {warning}", style::warn("terraform warns:")));
     }

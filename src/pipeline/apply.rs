@@ -87,7 +87,7 @@ impl<E: Into<KlError>> From<E> for Halt {
             Exit::Stale => RunStatus::Stale,
             _ => RunStatus::Failed,
         };
-        let end = RunEnd { error: Some(error.chain()), ..RunEnd::plain(status) };
+        let end = RunEnd { error: Some(error.on_record()), ..RunEnd::plain(status) };
         Self { end, error }
     }
 }

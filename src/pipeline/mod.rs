@@ -13,6 +13,7 @@ pub mod refresh;
 pub mod reserve;
 pub mod stale;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,11 +28,9 @@ use crate::report::event::{Progress, Sink, Stage};
 use crate::store::Store;
 use crate::terraform::{Stop, Terraform, Variable};
 
-/// What every story needs: the store, somebody to tell, who acts, and how it is asked to stop.
+/// Who asks: somebody to tell, who acts, from where, and how it is asked to stop.
 #[derive(Clone)]
-pub struct Context {
-    /// The memory.
-    pub store: Arc<dyn Store>,
+pub struct Caller {
     /// Where progress goes.
     pub sink: Arc<dyn Sink>,
     /// Who acts.
@@ -40,6 +39,23 @@ pub struct Context {
     pub origin: Origin,
     /// How to stop.
     pub stop: Stop,
+}
+
+/// What every story needs: who asks, and the memory. Whatever needs only the caller takes the context as one.
+#[derive(Clone)]
+pub struct Context {
+    /// The memory.
+    pub store: Arc<dyn Store>,
+    /// Who asks.
+    pub caller: Caller,
+}
+
+impl Deref for Context {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
 }
 
 /// A root module with its inputs, as the user named it.
@@ -127,7 +143,13 @@ impl Rules {
     }
 }
 
-impl Context {
+impl Caller {
+    /// The context, once there is a memory.
+    #[must_use]
+    pub fn with(self, store: Arc<dyn Store>) -> Context {
+        Context { store, caller: self }
+    }
+
     /// Says that a stage begins.
     pub(crate) fn begins(&self, stage: Stage) {
         self.sink.emit(&Progress::Begins(stage));

@@ -20,6 +20,7 @@ mod generated;
 mod kl_yaml;
 mod lab;
 mod naming;
+mod secrets;
 mod stage;
 mod state_document;
 mod state_import;

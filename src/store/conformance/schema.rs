@@ -32,7 +32,7 @@ pub(super) async fn a_newer_schema_is_refused(f: &Fixture) {
 /// `table.column` of everything in the database.
 async fn columns(f: &Fixture) -> BTreeSet<String> {
     let sql = if f.is_sqlite() {
-        "SELECT s.name || '.' || c.name FROM sqlite_schema s, pragma_table_info(s.name) c
+        "SELECT s.name || '.' || c.name FROM sqlite_schema s, pragma_table_xinfo(s.name) c
          WHERE s.type IN ('table', 'view') AND s.name <> 'kl_migrations' AND s.name <> 'sqlite_sequence'"
     } else {
         "SELECT table_name || '.' || column_name FROM information_schema.columns
@@ -77,12 +77,16 @@ pub(super) async fn every_column_is_documented(f: &Fixture) {
     }
 }
 
-/// Every column of the `SQLite` migration has a comment behind it, and every table one before it.
+/// Every column of the `SQLite` migrations has a comment behind it, and every table one before it.
 #[test]
 fn the_sqlite_schema_explains_itself() {
     let mut before = "";
     let mut inside = false;
-    for line in include_str!("../../../migrations/sqlite/0001_init.sql").lines() {
+    let migrations = [
+        include_str!("../../../migrations/sqlite/0001_init.sql"),
+        include_str!("../../../migrations/sqlite/0002_requests.sql"),
+    ];
+    for line in migrations.iter().flat_map(|migration| migration.lines()) {
         if line.starts_with("CREATE TABLE") || line.starts_with("CREATE VIEW") {
             assert!(before.starts_with("-- "), "{line}");
             inside = line.starts_with("CREATE TABLE");

@@ -9,9 +9,11 @@
 
 use super::{Connection, Pool, begin_read, begin_write, bulk, migration};
 
+mod comments;
 mod commit;
 mod database;
 mod ending;
+mod requests;
 mod reservations;
 mod runs;
 mod states;
