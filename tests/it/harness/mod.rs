@@ -18,6 +18,7 @@ pub(crate) mod database;
 mod check;
 pub(crate) mod kl;
 pub(crate) mod providers;
+pub(crate) mod runners;
 pub(crate) mod site;
 pub(crate) mod terraform;
 
