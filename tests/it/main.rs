@@ -17,6 +17,7 @@ mod configuration;
 mod crash;
 mod demo;
 mod generated;
+mod github;
 mod kl_yaml;
 mod lab;
 mod naming;
