@@ -26,6 +26,7 @@ mod secrets;
 mod stage;
 mod state_document;
 mod state_import;
+mod template;
 mod terraform_process;
 mod third_party;
 mod workspace;
