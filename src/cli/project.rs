@@ -19,6 +19,7 @@ use crate::terraform::{Environment, LocateRequest, Terraform, Variable};
 use crate::workspace::repository_root;
 
 /// Where a command works: the directory, its repository, and what kl.yaml says.
+#[derive(Clone)]
 pub struct Place {
     /// The root module, absolute.
     pub dir: Utf8PathBuf,

@@ -176,6 +176,9 @@ pub trait Forge: Send + Sync {
     /// [`ForgeError::Incomplete`] when the push brought too many commits to look up each.
     async fn merged_by(&self, push: &Push) -> Result<Vec<RequestInfo>, ForgeError>;
 
+    /// The open requests that a merge queue has put together: those whose commits are in `group`, which is no push yet.
+    async fn grouped_in(&self, group: &Push) -> Result<Vec<RequestInfo>, ForgeError>;
+
     /// Writes the sticky comment of a request: updates `known` or the one that bears our marker on its first line and
     /// was written by us, else makes a new one. `body` begins with `marker` and a line end.
     async fn comment_put(

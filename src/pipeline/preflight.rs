@@ -14,6 +14,7 @@ use crate::domain::coordination::lane::{self, Lane};
 use crate::domain::graph::closure::{self, Closure, CoarseEdges, Roots};
 use crate::domain::graph::plan_edges::plan_edges;
 use crate::domain::graph::tree::{Node, Tree};
+use crate::domain::plan::changed::{ChangedValue, changed_values};
 use crate::domain::plan::fingerprint::{DigestKey, combine};
 use crate::domain::plan::footprint::{Footprint, footprint};
 use crate::domain::plan::plan_json::PlanJson;
@@ -35,6 +36,8 @@ pub struct Planned {
     pub spec: PlanSpec,
     /// Warnings of Terraform.
     pub warnings: Vec<String>,
+    /// Values of changed attributes, masked; empty unless the rules show them.
+    pub values: Vec<ChangedValue>,
 }
 
 /// Plans, derives the spec and stores it. A plan that fails leaves nothing behind: neither the name of a new state nor a
@@ -87,7 +90,8 @@ pub async fn plan(
     };
     let spec = derive(caller, project, &bench, &snapshot, &rows, &plan, scope, rules, &graph)?;
     store(&ctx, &snapshot.head, &spec).await?;
-    Ok((Planned { spec, warnings }, ctx))
+    let values = if rules.show_values { changed_values(&plan)? } else { Vec::new() };
+    Ok((Planned { spec, warnings, values }, ctx))
 }
 
 /// Turns `--file` into targets: the resources and modules that the files declare.

@@ -64,6 +64,8 @@ pub enum PlanView {
     },
     /// The request touched the project once and no longer does.
     Dropped,
+    /// No plan job has finished: the project came with the merge.
+    Missing,
 }
 
 /// A spec and everything around it that matters before the merge.
@@ -100,6 +102,8 @@ pub struct ForecastView {
     pub request: RequestRef,
     /// Its title.
     pub title: String,
+    /// Open, or merged and not applied yet.
+    pub phase: RequestPhase,
     /// Who planned it.
     pub actor: Actor,
     /// Its spec.
