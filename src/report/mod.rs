@@ -4,6 +4,7 @@ pub mod conflict;
 pub mod event;
 pub mod json;
 pub mod live;
+pub mod markdown;
 pub mod plan;
 pub mod style;
 pub mod table;
