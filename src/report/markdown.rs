@@ -30,6 +30,18 @@ impl Inline {
         Self(escape::prose(text))
     }
 
+    /// A text from outside that goes on within a line: as [`Inline::text`], with the spaces at its ends.
+    #[must_use]
+    pub fn words(text: &str) -> Self {
+        let trimmed = text.trim_matches(' ');
+        if trimmed.is_empty() {
+            return Self(if text.is_empty() { String::new() } else { " ".to_owned() });
+        }
+        let space = |there: bool| if there { " " } else { "" };
+        let (before, after) = (space(text.starts_with(' ')), space(text.ends_with(' ')));
+        Self(format!("{before}{}{after}", escape::prose(trimmed)))
+    }
+
     /// A text from outside, letter by letter.
     #[must_use]
     pub fn code(text: &str) -> Self {
@@ -45,7 +57,7 @@ impl Inline {
         }
         parts.iter().enumerate().fold(Self::default(), |line, (position, part)| match (position % 2, part.is_empty()) {
             (_, true) => line,
-            (0, _) => line.and(&Self::text(part)),
+            (0, _) => line.and(&Self::words(part)),
             _ => line.and(&Self::code(part)),
         })
     }
