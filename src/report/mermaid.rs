@@ -320,7 +320,8 @@ fn bar_text(text: &str) -> String {
         .map(|letter| if letter.is_alphanumeric() || " _.-/[]+~()@".contains(letter) { letter } else { ' ' })
         .take(MAX_LABEL)
         .collect();
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A word of Mermaid's own at the beginning would be one with a space after it.
+    let text = text.split_whitespace().collect::<Vec<_>>().join("\u{A0}");
     if text.is_empty() { "unnamed".to_owned() } else { text }
 }
 

@@ -1,6 +1,7 @@
 //! What people and programs get to read.
 
 pub mod budget;
+pub mod comment;
 pub mod conflict;
 pub mod event;
 pub mod forecast;
@@ -15,3 +16,6 @@ pub mod style;
 pub mod table;
 pub mod terminal;
 pub mod view;
+
+#[cfg(test)]
+mod fixture;

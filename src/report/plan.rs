@@ -74,6 +74,39 @@ impl Counts {
         .collect();
         if parts.is_empty() { "no changes".to_owned() } else { parts.join(", ") }
     }
+
+    /// The same once it is done: `2 created, 1 changed`; empty for nothing.
+    #[must_use]
+    pub fn done(self) -> String {
+        [
+            (self.import, "imported"),
+            (self.create, "created"),
+            (self.update, "changed"),
+            (self.destroy, "destroyed"),
+            (self.moved, "moved"),
+            (self.forget, "no longer managed"),
+        ]
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{number} {word}"))
+        .chain((self.outputs > 0).then(|| count(self.outputs, "output")))
+        .collect::<Vec<_>>()
+        .join(", ")
+    }
+
+    /// Two plans together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            create: self.create + other.create,
+            update: self.update + other.update,
+            destroy: self.destroy + other.destroy,
+            moved: self.moved + other.moved,
+            import: self.import + other.import,
+            forget: self.forget + other.forget,
+            outputs: self.outputs + other.outputs,
+        }
+    }
 }
 
 /// What a reader has to know before anything else.
