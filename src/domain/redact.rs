@@ -1,5 +1,7 @@
 //! Which values are sensitive, and what stands in their place.
 
+pub mod credentials;
+
 use super::json::Json;
 use super::state::Body;
 

@@ -1,11 +1,21 @@
 //! What people and programs get to read.
 
+pub mod budget;
+pub mod comment;
 pub mod conflict;
 pub mod event;
+pub mod forecast;
 pub mod json;
 pub mod live;
+pub mod markdown;
+pub mod mermaid;
+pub mod phrase;
 pub mod plan;
+pub mod story;
 pub mod style;
 pub mod table;
 pub mod terminal;
 pub mod view;
+
+#[cfg(test)]
+mod fixture;
