@@ -18,6 +18,7 @@ mod crash;
 mod demo;
 mod generated;
 mod github;
+mod gitlab;
 mod lab;
 mod naming;
 mod stage;
