@@ -19,6 +19,7 @@ mod crash;
 mod demo;
 mod generated;
 mod github;
+mod gitlab;
 mod kl_yaml;
 mod lab;
 mod naming;
