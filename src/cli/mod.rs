@@ -3,8 +3,10 @@
 pub mod abort;
 pub mod apply;
 pub mod args;
+pub mod ci;
 pub mod db;
 pub mod env;
+mod git;
 pub mod history;
 pub mod output;
 pub mod plan;
@@ -103,6 +105,7 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::State(StateCommand::List(args)) => session.interruptible(state::list(session, args)).await,
         Command::State(StateCommand::Show(args)) => session.interruptible(state::show(session, args)).await,
         Command::Db(DbCommand::Migrate) => db::migrate(session).await,
+        Command::Ci(command) => ci::run(session, command).await,
     }
 }
 

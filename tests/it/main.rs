@@ -12,6 +12,7 @@ mod address_text;
 mod architecture;
 mod bad_input;
 mod cases;
+mod ci_projects;
 mod concurrency;
 mod configuration;
 mod crash;
