@@ -1,6 +1,8 @@
 //! The command line: types and help text.
 #![expect(clippy::doc_markdown, reason = "these comments are help texts, where backticks would show")]
 
+pub mod ci;
+
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -82,15 +84,15 @@ pub enum Command {
     Abort(AbortArgs),
     /// Take over, or drop, what a failed run has really done
     Recover(RecoverArgs),
-    /// Work in a CI job: plan pull requests, apply merges, check merge queues
-    #[command(subcommand)]
-    Ci(CiCommand),
     /// Bring states in and out, and look at them
     #[command(subcommand)]
     State(StateCommand),
     /// Set up the database
     #[command(subcommand)]
     Db(DbCommand),
+    /// Run in CI jobs of GitHub and GitLab
+    #[command(subcommand)]
+    Ci(ci::CiCommand),
 }
 
 /// Which state, and from which directory.
@@ -270,67 +272,6 @@ impl From<OnStaleArg> for OnStale {
             OnStaleArg::Revalidate => Self::Revalidate,
         }
     }
-}
-
-/// Commands below `kl ci`.
-#[derive(Debug, Subcommand)]
-pub enum CiCommand {
-    /// Plan what a request changes, and tell the request
-    Plan(CiPlanArgs),
-    /// Apply what was merged, as it was reviewed
-    Apply(CiApplyArgs),
-    /// Say whether what waits in a merge queue could be applied now
-    Check(CiCheckArgs),
-}
-
-/// Options of every `kl ci` command that works on projects.
-#[derive(Debug, Clone, Default, Args)]
-pub struct CiJobArgs {
-    /// Only this project (repeatable) [default: those that the change concerns]
-    #[arg(long = "project", value_name = "NAME")]
-    pub projects: Vec<String>,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub actor: ActorArgs,
-}
-
-/// `kl ci plan`.
-#[derive(Debug, Args)]
-pub struct CiPlanArgs {
-    /// Write the counts of changes for GitLab's merge request widget (artifacts:reports:terraform)
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<Utf8PathBuf>,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub job: CiJobArgs,
-}
-
-/// `kl ci apply`.
-#[derive(Debug, Args)]
-pub struct CiApplyArgs {
-    /// Apply this merged request, whatever the event is
-    #[arg(long, value_name = "NUMBER")]
-    pub request: Option<u64>,
-    /// How long the reservations last without a heartbeat
-    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease)]
-    pub lease: Duration,
-    /// Wait in turn for so long when something is reserved by another run
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub wait: Option<Duration>,
-    /// Ask Terraform to stop after so long, for each project
-    #[arg(long, value_name = "DURATION", value_parser = timeout)]
-    pub timeout: Option<Duration>,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub job: CiJobArgs,
-}
-
-/// `kl ci check`.
-#[derive(Debug, Args)]
-pub struct CiCheckArgs {
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub job: CiJobArgs,
 }
 
 /// `kl refresh`.

@@ -3,9 +3,10 @@
 pub mod abort;
 pub mod apply;
 pub mod args;
-mod ci;
+pub mod ci;
 pub mod db;
 pub mod env;
+mod git;
 pub mod history;
 pub mod output;
 pub mod plan;

@@ -13,6 +13,7 @@ mod architecture;
 mod bad_input;
 mod cases;
 mod ci;
+mod ci_projects;
 mod concurrency;
 mod configuration;
 mod crash;

@@ -8,7 +8,7 @@ use super::job::Job;
 use super::outcome::{self, Outcome, Word};
 use super::publish::{self, Group, Told};
 use super::requests::{Changed, remember};
-use crate::cli::args::CiApplyArgs;
+use crate::cli::args::ci::CiApplyArgs;
 use crate::config::catalog::Listed;
 use crate::config::event::{CiEvent, RequestAction};
 use crate::config::policy::MissingSpec;

@@ -7,15 +7,14 @@ use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::SecretString;
 
 use super::super::Session;
-use super::super::args::{ActorArgs, CiJobArgs, InputArgs, StateArgs};
+use super::super::args::ci::CiJobArgs;
+use super::super::args::{ActorArgs, InputArgs, StateArgs};
 use super::super::env;
 use super::super::project::{self, Place};
 use crate::config::affected::Change;
 use crate::config::catalog::{Catalog, Listed};
 use crate::config::ci::CiContext;
-use crate::config::discover::Modules;
 use crate::config::event::CiEvent;
-use crate::config::walk;
 use crate::domain::id::Actor;
 use crate::domain::request::{ForgeKind, RequestRef};
 use crate::domain::run::Origin;
@@ -53,7 +52,7 @@ impl<'a> Job<'a> {
             place
         };
         let (actor, ci) = project::identity(&args.actor, &session.env);
-        let catalog = catalog(&place)?;
+        let catalog = place.catalog()?;
         for name in &args.projects {
             if catalog.find(name).is_none() {
                 let known: Vec<&str> = catalog.projects.iter().map(|project| project.name.as_str()).collect();
@@ -165,16 +164,6 @@ impl<'a> Job<'a> {
     pub(super) fn warn(&self, message: &str) {
         self.session.out.say(&format!("{} {message}", warn("warning:")));
     }
-}
-
-/// All projects of a repository.
-fn catalog(place: &Place) -> Result<Catalog, KlError> {
-    let listing = walk::listing(&place.root)
-        .map_err(|error| KlError::usage(format!("cannot read the repository {}", place.root)).because(error))?;
-    let base = place.config_dir.as_deref().and_then(|dir| dir.strip_prefix(&place.root).ok());
-    let name = place.root.file_name().unwrap_or("root");
-    Catalog::of(&place.config, base, &Modules::read(&listing), name)
-        .map_err(|error| KlError::usage(error.to_string()).hint("name the state in kl.yaml: `state: NAME`"))
 }
 
 /// Changed files as the configuration looks at them.

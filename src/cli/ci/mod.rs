@@ -6,11 +6,12 @@ mod comment;
 mod job;
 mod outcome;
 mod plan;
+mod projects;
 mod publish;
 mod requests;
 
 use super::Session;
-use super::args::CiCommand;
+use super::args::ci::CiCommand;
 use crate::error::KlError;
 use crate::exit::Exit;
 use job::Job;
@@ -21,5 +22,6 @@ pub async fn run(session: &Session, command: CiCommand) -> Result<Exit, KlError>
         CiCommand::Plan(args) => plan::run(&Job::start(session, &args.job)?, &args).await,
         CiCommand::Apply(args) => apply::run(&Job::start(session, &args.job)?, &args).await,
         CiCommand::Check(args) => check::run(&Job::start(session, &args.job)?).await,
+        CiCommand::Projects(args) => session.interruptible(projects::run(session, args)).await,
     }
 }

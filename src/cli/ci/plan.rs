@@ -7,7 +7,7 @@ use super::outcome::{self, Outcome, Word};
 use super::publish::{self, Told};
 use super::requests::{Changed, remember};
 use super::{comment, publish::Group};
-use crate::cli::args::CiPlanArgs;
+use crate::cli::args::ci::CiPlanArgs;
 use crate::cli::plan::write as write_spec;
 use crate::config::catalog::Listed;
 use crate::config::event::{CiEvent, RequestAction, RequestEvent};
