@@ -14,6 +14,8 @@ use crate::domain::coordination::lane::{self, Lane};
 use crate::domain::graph::closure::{self, Closure, CoarseEdges, Roots};
 use crate::domain::graph::plan_edges::plan_edges;
 use crate::domain::graph::tree::{Node, Tree};
+use crate::domain::id::StateName;
+use crate::domain::nearest::nearest;
 use crate::domain::plan::fingerprint::{DigestKey, combine};
 use crate::domain::plan::footprint::{Footprint, footprint};
 use crate::domain::plan::plan_json::PlanJson;
@@ -27,6 +29,9 @@ use crate::error::KlError;
 use crate::report::event::Stage;
 use crate::store::model::{NewSpec, Snapshot, StateHead};
 use crate::terraform::PlanRequest;
+
+/// So many of the states that exist are named beside a new one.
+const STATES_NAMED: usize = 5;
 
 /// A plan that was made and stored.
 pub struct Planned {
@@ -43,7 +48,10 @@ pub async fn plan(ctx: &Context, project: &Project, scope: Scope, rules: &Rules)
     let scope = with_files(&bench, scope)?;
     let known = match ctx.store.state_find(&project.state).await? {
         Some(head) => Some(ctx.store.snapshot(head.id, None).await?),
-        None => None,
+        None => {
+            announce_new(ctx, &project.state).await?;
+            None
+        }
     };
     let trunk = known.iter().flat_map(|snapshot| &snapshot.rows);
     let rows: Vec<Row> = trunk.map(|(row, _)| row.clone()).collect();
@@ -75,6 +83,19 @@ pub async fn plan(ctx: &Context, project: &Project, scope: Scope, rules: &Rules)
     let spec = derive(ctx, project, &bench, &snapshot, &rows, &plan, scope, rules, &graph)?;
     store(ctx, &snapshot.head, &spec).await?;
     Ok(Planned { spec, warnings })
+}
+
+/// Says that the state is new beside which others, so that a name which was mistyped is noticed.
+async fn announce_new(ctx: &Context, name: &StateName) -> Result<(), KlError> {
+    let heads = ctx.store.state_list().await?;
+    let near = nearest(name.as_str(), heads.iter().map(|head| head.name.as_str()), STATES_NAMED);
+    if near.is_empty() {
+        return Ok(());
+    }
+    let more = heads.len() - near.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    ctx.warn(format!("a new state {name}; this database knows: {}{more}", near.join(", ")));
+    Ok(())
 }
 
 /// Turns `--file` into targets: the resources and modules that the files declare.
