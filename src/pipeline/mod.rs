@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod commit;
 pub mod execute;
 pub mod import;
+pub mod leak;
 pub mod preflight;
 pub mod record;
 pub mod recover;
