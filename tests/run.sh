@@ -134,6 +134,8 @@ tests/fixtures/providers/fetch.sh "$fixtures" >&2
 fixtures=$(cd "$fixtures" && pwd)
 export KL_TEST_PROVIDER_MIRROR="$fixtures/mirror"
 export KL_TEST_TERRAFORMRC="$fixtures/terraformrc"
+tests/ci/fetch.sh "$fixtures/ci" >&2
+export KL_TEST_CI_TOOLS="$fixtures/ci"
 
 if [ -z "${KL_TEST_POSTGRES_URL:-}" ]; then
   start_postgres

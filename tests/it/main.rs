@@ -8,6 +8,7 @@
 #[macro_use]
 mod harness;
 
+mod action;
 mod address_text;
 mod architecture;
 mod bad_input;

@@ -19,6 +19,7 @@ mod check;
 pub(crate) mod forge;
 pub(crate) mod kl;
 pub(crate) mod providers;
+pub(crate) mod runners;
 pub(crate) mod site;
 pub(crate) mod terraform;
 

@@ -15,7 +15,7 @@ pub(crate) const NULL: &str = r#"null = { source = "hashicorp/null", version = "
 pub(crate) const KLT: &str = r#"klt = { source = "example/klt", version = "0.1.0" }"#;
 
 /// Where fetch.sh put everything.
-fn fixtures() -> Utf8PathBuf {
+pub(crate) fn fixtures() -> Utf8PathBuf {
     // `target/tmp` is where Cargo lets integration tests write.
     let target = Utf8Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is inside of `target`");
     target.join("test-fixtures")
