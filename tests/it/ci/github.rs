@@ -5,6 +5,7 @@ use std::fs;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Value, json};
 
+use super::{assert_committed, one, prepared};
 use crate::harness::database::Database;
 use crate::harness::forge::github::{GithubStandIn, JOB_TOKEN, Permission, REPOSITORY};
 use crate::harness::forge::{Merge, OpenRequest};
@@ -27,22 +28,9 @@ struct Desk {
     forge: GithubStandIn,
 }
 
-const MAIN: &str = "resource \"terraform_data\" \"base\" { input = 1 }\n";
-
-fn one(name: &str, value: u32) -> String {
-    format!("resource \"terraform_data\" \"{name}\" {{\n  input = {value}\n}}\n")
-}
-
 impl Desk {
     fn new(database: &Database) -> Self {
-        let site = Site::on(database);
-        site.write("kl.yaml", "projects:\n  - name: live\n    dir: live\n");
-        site.write("live/main.tf", MAIN);
-        for name in ["a", "b"] {
-            site.write(&format!("live/{name}.tf"), &one(name, 1));
-        }
-        drop(site.kl().args(["apply", "live", "--auto-approve", "--actor", "setup"]).exits(0));
-        Self { site, forge: GithubStandIn::start() }
+        Self { site: prepared(database), forge: GithubStandIn::start() }
     }
 
     /// A job of a workflow in a checkout, on this event.
@@ -148,11 +136,8 @@ fn two_requests_see_each_other_and_are_applied_at_the_same_time(database: &Datab
     drop(applying.exits(0));
     drop(beside.exits(0));
     assert_tidy(database, 3);
-    for name in ["a", "b"] {
-        let address = format!("terraform_data.{name}");
-        let shown = desk.site.kl().args(["state", "show", &address, "--dir", "live"]).exits(0).stdout;
-        assert!(shown.contains("\"value\": 2"), "{shown}");
-    }
+    assert_committed(&desk.site, "a", 2);
+    assert_committed(&desk.site, "b", 2);
     for number in [first, second] {
         let comment = desk.comment(number);
         assert!(comment.contains("serial"), "{comment}");
@@ -261,7 +246,7 @@ fn a_squash_merge_finds_its_request_and_running_the_job_again_changes_nothing(da
 #[test]
 fn a_fork_without_secrets_gets_its_plan_in_the_summary_and_nothing_fails() {
     let site = Site::new();
-    site.write("live/main.tf", MAIN);
+    site.write("live/main.tf", &one("base", 1));
     let desk = Desk { site, forge: GithubStandIn::start() };
     let number = desk.forge.open_request(&OpenRequest::new("From outside", &["live/main.tf"]).from_fork());
     let payload = json!({
