@@ -103,7 +103,7 @@ fn counts(project: &ProjectView) -> Option<Counts> {
 
 /// The table on top of many projects.
 fn overview(many: &[(&ProjectView, Status)]) -> Node {
-    let mut table = Table::new(&["", "Project", "Stands", "Plan", "Other requests"]);
+    let mut table = Table::new(&["", "Project", "Status", "Plan", "Other requests"]);
     for (project, status) in many {
         let words = Inline::text(&status.words());
         table.row([

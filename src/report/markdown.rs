@@ -193,7 +193,7 @@ impl Table {
     #[must_use]
     pub fn new(head: &[&'static str]) -> Self {
         Self {
-            head: format!("| {} |\n|{}", head.join(" | "), " --- |".repeat(head.len())),
+            head: format!("| {} |\n|{}", head.join(" | "), " :--- |".repeat(head.len())),
             width: head.len(),
             rows: Vec::new(),
         }

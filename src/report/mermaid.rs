@@ -315,11 +315,12 @@ pub fn timeline(bars: &[Bar]) -> Option<String> {
 
 /// A gantt chart has no quotes: what could be syntax is left out.
 fn bar_text(text: &str) -> String {
-    let text: String = visible(text)
-        .chars()
-        .map(|letter| if letter.is_alphanumeric() || " _.-/[]+~()@".contains(letter) { letter } else { ' ' })
-        .take(MAX_LABEL)
-        .collect();
+    let kept = |letter: char| match letter {
+        '"' => '\'',
+        _ if letter.is_alphanumeric() || " _.-/[]+~()@".contains(letter) => letter,
+        _ => ' ',
+    };
+    let text: String = visible(text).chars().map(kept).take(MAX_LABEL).collect();
     // A word of Mermaid's own at the beginning would be one with a space after it.
     let text = text.split_whitespace().collect::<Vec<_>>().join("\u{A0}");
     if text.is_empty() { "unnamed".to_owned() } else { text }

@@ -1,6 +1,8 @@
 //! What people and programs get to read.
 
+pub mod annotation;
 pub mod budget;
+pub mod check;
 pub mod comment;
 pub mod conflict;
 pub mod event;
@@ -13,6 +15,7 @@ pub mod phrase;
 pub mod plan;
 pub mod story;
 pub mod style;
+pub mod summary;
 pub mod table;
 pub mod terminal;
 pub mod view;

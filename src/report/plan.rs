@@ -114,10 +114,10 @@ impl Counts {
 pub fn cautions(spec: &PlanSpec) -> Vec<Phrase> {
     let mut cautions = Vec::new();
     if spec.scope.mode == PlanMode::Destroy {
-        cautions.push(Phrase::own("Destroy plan: everything in its scope goes away."));
+        cautions.push(Phrase::default().strong("Destroy plan").and(": everything in its scope goes away."));
     }
     if !spec.scope.targets.is_empty() {
-        cautions.push(Phrase::own("Limited to targets: ").names(&spec.scope.targets, MAX_NAMED));
+        cautions.push(Phrase::default().strong("Limited to targets").and(": ").names(&spec.scope.targets, MAX_NAMED));
     }
     let loud: [(&str, &str, fn(Action) -> bool); 3] = [
         ("Destroys", "object", |action| action == Action::Delete),
@@ -133,7 +133,7 @@ pub fn cautions(spec: &PlanSpec) -> Vec<Phrase> {
                 (number, Some(_)) => format!("{number} {thing}"),
                 (number, None) => count(number, thing),
             };
-            cautions.push(Phrase::own(format!("{verb} {things}: ")).names(&found, MAX_NAMED));
+            cautions.push(Phrase::default().strong(format!("{verb} {things}")).and(": ").names(&found, MAX_NAMED));
         }
     }
     cautions

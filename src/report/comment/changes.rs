@@ -63,11 +63,13 @@ fn order(action: Action) -> u8 {
 }
 
 fn action(action: Action) -> Inline {
+    // No line end between the sign and the word, or within the sign.
     let words = match action {
-        Action::NoOp => "= keep".to_owned(),
-        other => format!("{} {}", other.sign(), other.word()),
+        Action::NoOp => Inline::own("=\u{A0}keep"),
+        Action::Create => Inline::own("+\u{A0}create"),
+        Action::Update => Inline::own("~\u{A0}update"),
+        other => Inline::text(&other.sign().replace('-', "\u{2011}")).own_and("\u{A0}").own_and(other.word()),
     };
-    let words = Inline::text(&words);
     if order(action) <= 2 { words.bold() } else { words }
 }
 

@@ -37,11 +37,11 @@ fn shown(patterns: &[Pattern], known: Option<&Vec<Address>>) -> Vec<Pattern> {
 /// The table of a conflict: who holds what, since when, until when, what of ours met it.
 #[must_use]
 pub fn blockers(blockers: &[Blocker], place: &Place, rank: Rank) -> Node {
-    let mut table = Table::new(&["Reserved", "By", "Request and run", "At that time", "Meets our"]);
+    let mut table = Table::new(&["What", "Who", "How long", "Meets our"]);
     for blocker in blockers {
         let told = conflict::told(blocker);
         let reservation = &blocker.reservation;
-        let request = place.origin(&reservation.origin).map(|request| request.own_and(", ")).unwrap_or_default();
+        let request = place.origin(&reservation.origin).map(|request| Inline::own(" for ").and(&request));
         let met = told
             .met
             .iter()
@@ -50,12 +50,16 @@ pub fn blockers(blockers: &[Blocker], place: &Place, rank: Rank) -> Node {
         let since = reservation.acquired_at.unwrap_or(reservation.asked_at);
         table.row([
             Inline::code(&told.pattern).own_and(" (").and(&Inline::text(told.mode)).own_and(")"),
-            Inline::text(told.verb).own_and(" ").and(&Inline::text(&told.holder).bold()),
-            request.and(&place::run(reservation.run)),
+            Inline::own(told.verb)
+                .own_and(" ")
+                .and(&Inline::text(&told.holder).bold())
+                .and(&request.unwrap_or_default())
+                .own_and(", run ")
+                .and(&place::run(reservation.run)),
             Inline::text(&told.since)
-                .own_and(" (since ")
+                .own_and(", since ")
                 .and(&place::time(since))
-                .own_and("), ")
+                .own_and("; ")
                 .and(&Inline::text(&told.until)),
             Inline::join(met.chain(more), ", "),
         ]);
@@ -183,25 +187,25 @@ pub fn reservations(planned: &PlannedView, place: &Place) -> Node {
         shown(&patterns, planned.known.as_ref())
     };
     let (writes, reads) = (of(AccessMode::Write), of(AccessMode::Read));
-    let mut table = Table::new(&["Reserved to", "What", "Because"]);
+    let mut written = Table::new(&["To write: while it is applied, nobody else reads or writes these"]);
     for pattern in &writes {
-        table.row([Inline::own("write"), Inline::code(&pattern.to_string()), Inline::own("it changes")]);
+        written.row([Inline::code(&pattern.to_string())]);
     }
     let via = |pattern: &Pattern| {
         let of_read = spec.read.iter().find(|entry| entry.pattern == *pattern).map(|entry| &entry.via);
         of_read
             .or_else(|| spec.data.iter().find(|entry| entry.pattern == *pattern).and_then(|entry| entry.via.as_ref()))
     };
+    let mut read = Table::new(&["To read: others may read them, too", "Because it is used by"]);
     for pattern in &reads {
-        let because = via(pattern).map(|via| Inline::own("used by ").and(&Inline::code(&plan::via_words(via))));
-        table.row([
-            Inline::own("read"),
-            Inline::code(&pattern.to_string()),
-            because.unwrap_or_else(|| Inline::own("used by what changes")),
-        ]);
+        let because = via(pattern).map(|via| Inline::code(&plan::via_words(via)));
+        read.row([Inline::code(&pattern.to_string()), because.unwrap_or_else(|| Inline::own("what changes"))]);
     }
     let title = format!("Reservations: {} to write, {} to read", writes.len(), reads.len());
-    let mut nodes = vec![Node::rows(Rank::Background, "reservation", table, 200)];
+    let mut nodes = Vec::new();
+    for table in [written, read] {
+        nodes.push(Node::rows(Rank::Background, "reservation", table, 200));
+    }
     if !planned.beside.is_empty() {
         nodes.push(paragraph(Rank::Background, "note", &Inline::own("Reserved by others now, and not in the way:")));
         nodes.push(beside(&planned.beside, place));

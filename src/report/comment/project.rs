@@ -7,7 +7,7 @@ use crate::domain::plan::spec::PlanSpec;
 use crate::domain::redact::credentials::scrubbed;
 use crate::domain::request::RequestPhase;
 use crate::report::budget::{Node, Rank};
-use crate::report::markdown::{Block, Inline, Language, Table};
+use crate::report::markdown::{Block, Inline, Language};
 use crate::report::plan::{Counts, NO_CHANGES, cautions};
 use crate::report::view::{PlanView, PlannedView, ProjectView};
 use crate::report::{mermaid, style};
@@ -76,7 +76,8 @@ fn planned_nodes(
 }
 
 /// The plan in one sentence.
-fn sentence(spec: &PlanSpec) -> Node {
+#[must_use]
+pub fn sentence(spec: &PlanSpec) -> Node {
     let state = Inline::own(" State ")
         .and(&Inline::code(spec.state.name.as_str()))
         .own_and(" at serial ")
@@ -137,26 +138,31 @@ fn facts(project: &ProjectView, planned: &PlannedView) -> Node {
 /// Spec id, serial and versions.
 #[must_use]
 pub fn spec_facts(spec: &PlanSpec, project: Option<&ProjectView>) -> Node {
-    let mut table = Table::new(&["", ""]);
-    table.row([Inline::own("Spec"), Inline::code(&spec.id.to_string())]);
-    let state = Inline::code(spec.state.name.as_str()).own_and(", planned at serial ");
-    table.row([Inline::own("State"), state.and(&Inline::text(&spec.state.serial.to_string()))]);
     let dir = project.map_or(spec.project.dir.as_str(), |project| project.dir.as_str());
+    let dir = if dir.is_empty() { "." } else { dir };
     let workspace = project.map_or(spec.project.workspace.as_str(), |project| project.workspace.as_str());
-    let dir = Inline::code(if dir.is_empty() { "." } else { dir });
-    table.row([Inline::own("Root module"), dir.own_and(", workspace ").and(&Inline::code(workspace))]);
-    table.row([Inline::own("Planned by"), Inline::text(&spec.actor.0)]);
     let providers = spec.tools.providers.iter().map(|(name, version)| Inline::code(&format!("{name} {version}")));
     let program = Inline::code(&format!("{} {}", spec.tools.program, spec.tools.version));
-    table.row([Inline::own("Versions"), Inline::join(std::iter::once(program).chain(providers.take(20)), ", ")]);
     let lane = match spec.lane.footprint_because.as_slice() {
         [] => Inline::own("narrow: the apply plans again on what changes and what that needs"),
         [reason, ..] => Inline::own("footprint: the apply plans again on all that the configuration describes (")
             .and(&Inline::text(reason))
             .own_and(")"),
     };
-    table.row([Inline::own("Lane"), lane]);
-    Node::rows(Rank::Background, "fact", table, 20)
+    let facts = [
+        Inline::own("Spec ")
+            .and(&Inline::code(&spec.id.to_string()))
+            .own_and(", by ")
+            .and(&Inline::text(&spec.actor.0)),
+        Inline::own("State ")
+            .and(&Inline::code(spec.state.name.as_str()))
+            .own_and(", planned at serial ")
+            .and(&Inline::text(&spec.state.serial.to_string())),
+        Inline::own("Root module ").and(&Inline::code(dir)).own_and(", workspace ").and(&Inline::code(workspace)),
+        Inline::own("Versions ").and(&Inline::join(std::iter::once(program).chain(providers.take(20)), ", ")),
+        Inline::own("Lane ").and(&lane),
+    ];
+    Node::block(Rank::Background, "fact", Block::list(&facts))
 }
 
 /// The heading of a project: sign, name, and where it stands.

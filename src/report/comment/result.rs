@@ -38,18 +38,20 @@ pub fn nodes(apply: &ApplyView, spec: Option<&PlanSpec>, place: &Place) -> Vec<N
     }
     nodes.extend(left_behind(apply));
     nodes.extend(next(apply, &status));
+    nodes.extend(facts(apply));
     nodes.extend(timeline(apply, place));
     nodes
 }
 
-fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> Inline {
+/// What came of it, in a sentence.
+#[must_use]
+pub fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> Inline {
     let Some(run) = &apply.run else {
         let line = Inline::own("Nothing was applied: the job ended before there was a run, at ");
         return with_job(line.and(&place::time(apply.at)).own_and("."), apply);
     };
-    let took = run.ended_at.map(|end| duration(between(run.started_at, end)));
     let done = spec.map(|spec| Counts::of(spec).done()).unwrap_or_default();
-    let line = match status {
+    match status {
         Status::Applied(Some(serial)) => {
             let from = Inline::text(&run.source_serial.to_string());
             let line = Inline::own("**Committed serial ").and(&Inline::text(&serial.to_string())).own_and("**");
@@ -57,7 +59,7 @@ fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> Inli
             line.own_and(". The plan was made at serial ").and(&from).own_and(".")
         }
         Status::Applied(None) => Inline::own("There was nothing to do: the state already is what the plan asked for."),
-        Status::Conflict(_) => Inline::own("**Nothing was changed.** Another run has reserved what this apply needs:"),
+        Status::Conflict(_) => Inline::own("**Nothing was changed.** Others have reserved what this apply needs:"),
         Status::Refused => Inline::own(
             "**Nothing was changed.** The reviewed plan no longer held when it was to be applied, and kl applies only what was reviewed.",
         ),
@@ -70,13 +72,18 @@ fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> Inli
         Status::Aborted => Inline::own("**The run was ended from outside.** Nothing was committed."),
         Status::Applying => Inline::own("The apply is under way."),
         _ => Inline::own("**The apply failed.** The state is as it was before."),
+    }
+}
+
+/// Which run it was, how long it took, and where its output is.
+fn facts(apply: &ApplyView) -> Option<Node> {
+    let run = apply.run.as_ref()?;
+    let line = Inline::own("Run ").and(&place::run(run.id)).own_and(" by ").and(&Inline::text(&run.actor.0));
+    let line = match run.ended_at {
+        Some(end) => line.own_and(", ").and(&Inline::text(&duration(between(run.started_at, end)))).own_and("."),
+        None => line.own_and(", since ").and(&place::time(run.started_at)).own_and("."),
     };
-    let line = line.own_and(" Run ").and(&place::run(run.id)).own_and(" by ").and(&Inline::text(&run.actor.0));
-    let line = match took {
-        Some(took) => line.own_and(" took ").and(&Inline::text(&took)).own_and("."),
-        None => line.own_and("."),
-    };
-    with_job(line, apply)
+    Some(Node::block(Rank::Near, "note", Block::paragraph(&with_job(line, apply))))
 }
 
 fn with_job(line: Inline, apply: &ApplyView) -> Inline {
@@ -165,12 +172,15 @@ fn timeline(apply: &ApplyView, place: &Place) -> Option<Node> {
         let block = Block::fence(Language::Mermaid, chart.trim_end());
         nodes.push(Node::block(Rank::Picture, "timeline", block));
     }
-    let mut table = Table::new(&["", "Step"]);
+    let mut table = Table::new(&["After", "Step"]);
     for recorded in &apply.events {
         if let Some(told) = story::told(&recorded.event) {
-            let sign = Inline::own(told.tone.sign()).own_and(" ");
+            let sign = match told.tone.sign() {
+                "" => Inline::default(),
+                sign => Inline::own(sign).own_and(" "),
+            };
             table.row([
-                Inline::text(&format!("+{}", duration(between(run.started_at, recorded.at)))),
+                Inline::text(&duration(between(run.started_at, recorded.at)).replace(' ', "\u{A0}")),
                 sign.and(&told.phrase.markdown()),
             ]);
         }

@@ -70,7 +70,9 @@ pub(super) fn prose(text: &str) -> String {
             _ => out.push(letter),
         }
         let joins = match letter {
-            '@' | '#' | '!' | '%' | '&' | '$' | '~' | '^' | '*' | ':' => glued,
+            '@' | '#' | '!' | '%' | '&' | '$' | '~' | '^' | '*' => glued,
+            // A scheme or an emoji; times stay as they are.
+            ':' => glued && !(before.is_some_and(|b| b.is_ascii_digit()) && next.is_some_and(|n| n.is_ascii_digit())),
             // `GH-12`.
             '-' => {
                 next.is_some_and(|next| next.is_ascii_digit()) && before.is_some_and(|letter| letter.is_alphabetic())
