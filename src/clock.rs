@@ -22,6 +22,18 @@ pub fn new_spec_id() -> SpecId {
     SpecId(new_id())
 }
 
+/// An id by which a job holds a lock.
+#[must_use]
+pub fn new_lock_owner() -> Uuid {
+    new_id()
+}
+
+/// A text that nobody can guess, for fences around what others wrote.
+#[must_use]
+pub fn new_token() -> String {
+    new_id().simple().to_string()
+}
+
 /// A lineage for a state that has none yet.
 #[must_use]
 pub fn new_lineage() -> Lineage {

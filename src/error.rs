@@ -122,6 +122,16 @@ impl From<crate::store::StoreError> for KlError {
     }
 }
 
+impl From<crate::forge::ForgeError> for KlError {
+    fn from(error: crate::forge::ForgeError) -> Self {
+        use crate::forge::ForgeError as E;
+        match &error {
+            E::Denied { .. } | E::NotFound { .. } | E::Unusable { .. } => Self::usage(error.to_string()),
+            E::Refused { .. } | E::Incomplete { .. } | E::Unavailable { .. } => Self::failed(error.to_string()),
+        }
+    }
+}
+
 /// An error and its causes in one text, for a cause that cannot be moved out.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

@@ -102,7 +102,7 @@ pub async fn run(session: &Session, mut args: ApplyArgs) -> Result<Exit, KlError
     }
 }
 
-fn told(report: &ApplyReport) -> String {
+pub(super) fn told(report: &ApplyReport) -> String {
     if let Some(version) = &report.applied_before {
         let run = version.run.map(|run| format!(" by run {run}")).unwrap_or_default();
         return format!(

@@ -1,6 +1,8 @@
 //! The command line: types and help text.
 #![expect(clippy::doc_markdown, reason = "these comments are help texts, where backticks would show")]
 
+pub mod ci;
+
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -88,6 +90,9 @@ pub enum Command {
     /// Set up the database
     #[command(subcommand)]
     Db(DbCommand),
+    /// Run in CI jobs of GitHub and GitLab
+    #[command(subcommand)]
+    Ci(ci::CiCommand),
 }
 
 /// Which state, and from which directory.

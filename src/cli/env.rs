@@ -9,6 +9,8 @@ pub const DATABASE_URL: &str = "KL_DATABASE_URL";
 pub const TERRAFORM: &str = "KL_TERRAFORM";
 /// Who acts, when `--actor` does not say.
 pub const ACTOR: &str = "KL_ACTOR";
+/// A token for the forge, in front of the job's own one.
+pub const FORGE_TOKEN: &str = "KL_FORGE_TOKEN";
 /// What is logged, in the syntax of `tracing`'s filters.
 pub const LOG: &str = "KL_LOG";
 
@@ -19,6 +21,18 @@ pub const READ: &[(&str, &str)] = &[
     (TERRAFORM, "the Terraform or OpenTofu binary"),
     (ACTOR, "who acts"),
     (LOG, "what is logged"),
+    (FORGE_TOKEN, "a token for the forge, in front of the job's own"),
+    ("GITHUB_TOKEN", "GitHub: the job's token for the API"),
+    ("GITHUB_GRAPHQL_URL", "GitHub: the GraphQL API"),
+    ("GITHUB_OUTPUT", "GitHub: the file for the step's outputs"),
+    ("GITHUB_STEP_SUMMARY", "GitHub: the file for the job's summary"),
+    ("RUNNER_TEMP", "GitHub: where plan files are written"),
+    ("GITLAB_TOKEN", "GitLab: a token for the API"),
+    ("CI_JOB_TOKEN", "GitLab: the job's token, which can read and not write"),
+    ("CI_PIPELINE_ID", "GitLab: the pipeline that statuses belong to"),
+    ("CI_PROJECT_ID", "GitLab: the project"),
+    ("CI_PROJECT_URL", "GitLab: the project's page"),
+    ("CI_SERVER_TLS_CA_FILE", "GitLab: certificate authorities to trust"),
     ("TF_WORKSPACE", "the Terraform workspace"),
     ("HOME", "where the provider cache is, without XDG_CACHE_HOME"),
     ("XDG_CACHE_HOME", "where the provider cache is"),

@@ -3,8 +3,10 @@
 pub mod abort;
 pub mod apply;
 pub mod args;
+pub mod ci;
 pub mod db;
 pub mod env;
+mod git;
 pub mod history;
 pub mod output;
 pub mod plan;
@@ -98,6 +100,7 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::Show(args) => session.interruptible(show::run(session, args)).await,
         Command::Abort(args) => abort::run(session, args).await,
         Command::Recover(args) => recover::run(session, args).await,
+        Command::Ci(command) => ci::run(session, command).await,
         Command::State(StateCommand::Import(args)) => state::import(session, args).await,
         Command::State(StateCommand::Pull(args)) => session.interruptible(state::pull(session, args)).await,
         Command::State(StateCommand::List(args)) => session.interruptible(state::list(session, args)).await,

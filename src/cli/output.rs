@@ -58,6 +58,12 @@ impl Output {
         }
     }
 
+    /// Tells the forge's runner something, in a line of its own; also when the person wants quiet.
+    pub fn command(&self, line: &str) {
+        let mut err = AutoStream::new(std::io::stderr(), ColorChoice::Never);
+        drop(writeln!(err, "{line}"));
+    }
+
     /// Prints an error with its causes and hints; for programs a document on standard output as well.
     pub fn error(&self, error: &KlError) {
         self.error_text(error);

@@ -68,7 +68,7 @@ fn writable(out: &Utf8Path) -> Result<(), KlError> {
 }
 
 /// Writes the spec whole or not at all.
-fn write(out: &Utf8Path, spec: &PlanSpec) -> Result<(), KlError> {
+pub(super) fn write(out: &Utf8Path, spec: &PlanSpec) -> Result<(), KlError> {
     let cannot = |error: std::io::Error| KlError::usage(format!("the spec cannot be written to {out}")).because(error);
     let dir = match out.parent() {
         Some(dir) if !dir.as_str().is_empty() => dir,

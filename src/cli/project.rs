@@ -7,11 +7,14 @@ use secrecy::SecretString;
 
 use super::args::{ActorArgs, InputArgs, StateArgs};
 use super::env::{self, EnvSnapshot};
+use crate::config::catalog::Catalog;
 use crate::config::ci::{self, CiContext};
+use crate::config::discover::Modules;
 use crate::config::event::github;
 use crate::config::file::{ConfigFile, FILE_NAME, WRONG_FILE_NAME};
 use crate::config::policy::Policies;
 use crate::config::projects::Project as Configured;
+use crate::config::walk;
 use crate::domain::id::{Actor, StateName};
 use crate::error::KlError;
 use crate::pipeline::Project;
@@ -19,6 +22,7 @@ use crate::terraform::{Environment, LocateRequest, Terraform, Variable};
 use crate::workspace::repository_root;
 
 /// Where a command works: the directory, its repository, and what kl.yaml says.
+#[derive(Clone)]
 pub struct Place {
     /// The root module, absolute.
     pub dir: Utf8PathBuf,
@@ -77,6 +81,16 @@ impl Place {
     fn configured(&self, workspace: Option<&str>) -> Configured {
         let base = self.config_dir.as_ref().unwrap_or(&self.root);
         self.config.project(self.dir.strip_prefix(base).unwrap_or(&self.dir), workspace)
+    }
+
+    /// All projects of the repository.
+    pub fn catalog(&self) -> Result<Catalog, KlError> {
+        let listing = walk::listing(&self.root)
+            .map_err(|error| KlError::usage(format!("{} cannot be listed", self.root)).because(error))?;
+        let modules = Modules::read(&listing);
+        let base = self.config_dir.as_ref().and_then(|dir| dir.strip_prefix(&self.root).ok());
+        Catalog::of(&self.config, base, &modules, self.repository())
+            .map_err(|error| KlError::usage(error.to_string()).hint("name the state of such a project in kl.yaml"))
     }
 
     /// The policies that hold for the root module in the workspace that is meant.

@@ -7,6 +7,7 @@ use super::args::StatusArgs;
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::compact::compact;
 use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};
+use crate::domain::id::Serial;
 use crate::domain::run::Run;
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -34,6 +35,11 @@ pub async fn run(session: &Session, args: StatusArgs) -> Result<Exit, KlError> {
     for head in &heads {
         let runs = store.run_list(head.id, true, 1000).await?;
         let reservations = store.reservation_list(head.id).await?;
+        // Planned once and never applied: perhaps only a name that was mistyped. Who asks for it by name gets it.
+        let idle = runs.is_empty() && reservations.is_empty();
+        if idle && head.serial == Serial(0) && args.state.is_none() {
+            continue;
+        }
         documents.push(json!({
             "state": head.name,
             "serial": head.serial,
@@ -48,7 +54,7 @@ pub async fn run(session: &Session, args: StatusArgs) -> Result<Exit, KlError> {
             "reservations": reservations.iter().map(json::reservation).collect::<Vec<_>>(),
         }));
         text.push_str(&format!("{} at serial {}\n", bold(plain(head.name.as_str())), head.serial));
-        if runs.is_empty() && reservations.is_empty() {
+        if idle {
             text.push_str(&dim("  nothing is running, nothing is reserved\n"));
             continue;
         }
@@ -64,6 +70,8 @@ pub async fn run(session: &Session, args: StatusArgs) -> Result<Exit, KlError> {
     }
     if heads.is_empty() {
         text.push_str("There is no state yet; `kl plan` makes the first one.\n");
+    } else if documents.is_empty() {
+        text.push_str("No state has a version yet, and nothing is running; `kl apply` makes the first one.\n");
     }
     session.out.result(&text, || json!({ "now": now, "states": documents }));
     Ok(Exit::Done)

@@ -6,6 +6,7 @@ pub mod digest;
 pub mod graph;
 pub mod id;
 pub mod json;
+pub mod nearest;
 pub mod plan;
 pub mod redact;
 pub mod request;

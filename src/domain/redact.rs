@@ -1,5 +1,7 @@
 //! Which values are sensitive, and what stands in their place.
 
+pub mod credentials;
+
 use super::json::Json;
 use super::state::Body;
 
@@ -46,7 +48,7 @@ fn mask_instance(instance: &mut Json) {
     };
     for (name, attributes) in members.iter_mut() {
         if name == "attributes" || name == "attributes_flat" {
-            let mut secrets = Vec::new();
+            let mut secrets = Secrets::default();
             for path in &paths {
                 match steps(path) {
                     Some(steps) => mask_path(attributes, &steps, &mut secrets),
@@ -54,7 +56,7 @@ fn mask_instance(instance: &mut Json) {
                     None => *attributes = Json::String(MASK.to_owned()),
                 }
             }
-            mask_texts(attributes, &secrets);
+            secrets.hide(attributes);
         }
     }
 }
@@ -65,34 +67,43 @@ const SHORTEST_SECRET: usize = 4;
 /// From this length on, a text that only contains the secret is masked, too.
 const SHORTEST_WITHIN: usize = 8;
 
-/// Masks a value, and remembers the texts in it.
-fn mask(value: &mut Json, secrets: &mut Vec<String>) {
-    fn collect(value: &Json, secrets: &mut Vec<String>) {
+/// Texts that are secret, wherever they stand.
+#[derive(Default)]
+pub struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// Remembers the texts of a sensitive value.
+    pub fn note(&mut self, value: &Json) {
         match value {
-            Json::String(text) if text.len() >= SHORTEST_SECRET && text != MASK => secrets.push(text.clone()),
-            Json::Array(items) => items.iter().for_each(|item| collect(item, secrets)),
-            Json::Object(members) => members.iter().for_each(|(_, member)| collect(member, secrets)),
+            Json::String(text) if text.len() >= SHORTEST_SECRET && text != MASK => self.0.push(text.clone()),
+            Json::Array(items) => items.iter().for_each(|item| self.note(item)),
+            Json::Object(members) => members.iter().for_each(|(_, member)| self.note(member)),
             _ => {}
         }
     }
-    collect(value, secrets);
-    *value = Json::String(MASK.to_owned());
+
+    /// Masks every text that is a secret, or holds a long one.
+    pub fn hide(&self, value: &mut Json) {
+        match value {
+            Json::String(text) => {
+                let told = |secret: &String| {
+                    text == secret || secret.len() >= SHORTEST_WITHIN && text.contains(secret.as_str())
+                };
+                if self.0.iter().any(told) {
+                    *value = Json::String(MASK.to_owned());
+                }
+            }
+            Json::Array(items) => items.iter_mut().for_each(|item| self.hide(item)),
+            Json::Object(members) => members.iter_mut().for_each(|(_, member)| self.hide(member)),
+            _ => {}
+        }
+    }
 }
 
-/// Masks every text that is a secret, or holds a long one.
-fn mask_texts(value: &mut Json, secrets: &[String]) {
-    match value {
-        Json::String(text) => {
-            let told =
-                |secret: &String| text == secret || secret.len() >= SHORTEST_WITHIN && text.contains(secret.as_str());
-            if secrets.iter().any(told) {
-                *value = Json::String(MASK.to_owned());
-            }
-        }
-        Json::Array(items) => items.iter_mut().for_each(|item| mask_texts(item, secrets)),
-        Json::Object(members) => members.iter_mut().for_each(|(_, member)| mask_texts(member, secrets)),
-        _ => {}
-    }
+/// Masks a value, and remembers the texts in it.
+fn mask(value: &mut Json, secrets: &mut Secrets) {
+    secrets.note(value);
+    *value = Json::String(MASK.to_owned());
 }
 
 /// A path as the state writes it: steps of `get_attr` and `index`, by name or number.
@@ -114,7 +125,7 @@ fn steps(path: &Json) -> Option<Vec<String>> {
         .collect()
 }
 
-fn mask_path(value: &mut Json, steps: &[String], secrets: &mut Vec<String>) {
+fn mask_path(value: &mut Json, steps: &[String], secrets: &mut Secrets) {
     let Some((first, rest)) = steps.split_first() else {
         mask(value, secrets);
         return;

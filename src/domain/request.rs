@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::run::Origin;
+
 /// A place where repositories and requests live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -61,6 +63,16 @@ pub struct RequestRef {
 }
 
 impl RequestRef {
+    /// The request that something came from, when its origin names one whole.
+    #[must_use]
+    pub fn of_origin(origin: &Origin) -> Option<Self> {
+        Some(Self {
+            forge: ForgeKind::from_word(origin.forge.as_deref()?)?,
+            repository: origin.repository.clone()?,
+            number: origin.request?,
+        })
+    }
+
     /// `#7` or `!7`: enough within the same repository.
     #[must_use]
     pub fn short(&self) -> String {

@@ -103,6 +103,26 @@ pub(super) async fn merged_by(repository: &dyn Repository, push: &Push) -> Resul
     Ok(found.into_iter().map(|(_, request)| request).collect())
 }
 
+/// The open requests whose commits, or whose merge as a queue tries it, are in a group.
+pub(super) async fn grouped_in(repository: &dyn Repository, group: &Push) -> Result<Vec<RequestInfo>, ForgeError> {
+    let commits = repository.pushed(group).await?;
+    let waits = |candidate: &Candidate| {
+        candidate.info.phase == RequestPhase::Open && candidate.here && candidate.info.base_branch == group.branch
+    };
+    let mut found: BTreeMap<u64, RequestInfo> = BTreeMap::new();
+    for commit in commits.iter().take(MAX_LOOKUPS) {
+        let mut candidates = repository.with_commit(&commit.sha).await?;
+        // A queue that squashes makes a commit that belongs to no request yet, and names its request.
+        if let Some(number) = repository.named_in(&commit.message).filter(|number| !found.contains_key(number)) {
+            candidates.extend(repository.candidate(number).await?);
+        }
+        for candidate in candidates.into_iter().filter(waits) {
+            found.entry(candidate.info.number).or_insert(candidate.info);
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
 /// From the newest commit back along first parents, as far as the push goes.
 fn first_parents(commits: &[PushedCommit], place: &HashMap<&str, usize>, after: &str) -> Vec<usize> {
     let mut line = Vec::new();

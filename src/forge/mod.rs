@@ -12,6 +12,8 @@ mod settings;
 use async_trait::async_trait;
 
 use crate::domain::request::{ForgeKind, RequestPhase};
+pub use crate::report::annotation::{Annotation, AnnotationLevel};
+pub use crate::report::check::Conclusion;
 
 pub use error::ForgeError;
 pub use http::install_tls_provider;
@@ -65,43 +67,6 @@ pub struct CommentRef {
     pub id: String,
     /// Its page.
     pub url: Option<String>,
-}
-
-/// How a check ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conclusion {
-    /// All is well.
-    Success,
-    /// Something has to be done.
-    Failure,
-    /// There was nothing to say.
-    Neutral,
-}
-
-/// How loud an annotation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnnotationLevel {
-    /// For information.
-    Notice,
-    /// Look at this.
-    Warning,
-    /// This is why the check failed.
-    Failure,
-}
-
-/// A remark at a line of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Annotation {
-    /// The file, in the repository.
-    pub path: String,
-    /// The line, counted from 1.
-    pub line: u32,
-    /// How loud.
-    pub level: AnnotationLevel,
-    /// A title.
-    pub title: String,
-    /// The text.
-    pub message: String,
 }
 
 /// A check of one project on one commit. Texts are already within the forge's limits.
@@ -175,6 +140,9 @@ pub trait Forge: Send + Sync {
     /// # Errors
     /// [`ForgeError::Incomplete`] when the push brought too many commits to look up each.
     async fn merged_by(&self, push: &Push) -> Result<Vec<RequestInfo>, ForgeError>;
+
+    /// The open requests that a merge queue has put together: those whose commits are in `group`, which is no push yet.
+    async fn grouped_in(&self, group: &Push) -> Result<Vec<RequestInfo>, ForgeError>;
 
     /// Writes the sticky comment of a request: updates `known` or the one that bears our marker on its first line and
     /// was written by us, else makes a new one. `body` begins with `marker` and a line end.

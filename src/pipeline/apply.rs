@@ -253,7 +253,7 @@ async fn story(
         return Ok(ApplyReport { applied_before: Some(version), ..report });
     }
     // Refused early where it can be, before anybody is kept waiting; what counts is the check under the reservation.
-    let early = stale::since(ctx, head.id, spec).await?;
+    let early = stale::since(&*ctx.store, head.id, spec).await?;
     if !early.fresh() {
         checked(recorder, early, rules).await?;
     }
@@ -400,7 +400,7 @@ async fn under_reservation(
     options: &ApplyOptions,
     held: &Held,
 ) -> Result<ApplyReport, Box<Halt>> {
-    let staleness = stale::since(ctx, held.state(), spec).await?;
+    let staleness = stale::since(&*ctx.store, held.state(), spec).await?;
     checked(recorder, staleness, rules).await?;
     if options.dry_run {
         return ended(ctx, recorder, RunStatus::DryRun).await;

@@ -8,12 +8,12 @@ use secrecy::ExposeSecret as _;
 use super::bench::{Bench, blocking};
 use super::checkpoint::{self, Scribe};
 use super::record::Recorder;
-use super::{Context, Project, Rules};
+use super::{Context, Project, Rules, leak};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lane::{Lane, targets};
 use crate::domain::coordination::slice;
 use crate::domain::plan::action::Action;
-use crate::domain::plan::compare::{Comparison, Relation, compare};
+use crate::domain::plan::compare::{Comparison, Owner, Relation, compare};
 use crate::domain::plan::fingerprint::DigestKey;
 use crate::domain::plan::plan_json::PlanJson;
 use crate::domain::plan::spec::{PlanMode, PlanSpec, WriteEntry};
@@ -179,7 +179,8 @@ impl Rehearsal<'_> {
         let targeted = !request.targets.is_empty();
         let (plan, _) = bench.plan(&request, &ctx.stop).await?;
         let key = DigestKey(snapshot.head.secret.expose_secret().as_bytes());
-        let comparison = resumed(spec, compare(spec, &plan, targeted, &key)?, self.done);
+        let mut comparison = resumed(spec, compare(spec, &plan, targeted, &key)?, self.done);
+        leak::find_owners(ctx, snapshot.head.id, spec, &mut comparison).await;
         recorder
             .record(RunEvent::Replanned {
                 relation: comparison.relation.word().to_owned(),
@@ -258,6 +259,14 @@ fn refusal(comparison: &Comparison) -> KlError {
         error.hint("`--accept-values` applies it all the same, when the values are meant to differ (a timestamp, say)")
     } else {
         error
+    };
+    let owners: BTreeSet<&Owner> = comparison.differences.iter().filter_map(|one| one.owner.as_ref()).collect();
+    let merged = owners.iter().filter(|owner| owner.merged).map(|owner| owner.request.to_string());
+    let merged: Vec<String> = merged.collect();
+    let error = if merged.is_empty() {
+        error
+    } else {
+        error.hint(format!("apply what {} has merged first; then try this one again", merged.join(" and ")))
     };
     error.hint("run `kl plan` again and have the new plan reviewed")
 }

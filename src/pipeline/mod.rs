@@ -6,10 +6,12 @@ pub mod checkpoint;
 pub mod commit;
 pub mod execute;
 pub mod import;
+pub mod leak;
 pub mod preflight;
 pub mod record;
 pub mod recover;
 pub mod refresh;
+pub mod request;
 pub mod reserve;
 pub mod stale;
 
@@ -96,6 +98,8 @@ pub struct Rules {
     pub fail_on_check: bool,
     /// How many objects a plan may destroy.
     pub destroy: DestroyGuard,
+    /// Whether values of changed attributes are kept to be shown, masked where they are sensitive.
+    pub show_values: bool,
 }
 
 impl From<Policies> for Rules {
@@ -108,6 +112,7 @@ impl From<Policies> for Rules {
             on_failure: policies.on_failure,
             fail_on_check: policies.fail_on_check,
             destroy: policies.destroy,
+            show_values: policies.show_values,
         }
     }
 }

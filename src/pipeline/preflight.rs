@@ -14,6 +14,9 @@ use crate::domain::coordination::lane::{self, Lane};
 use crate::domain::graph::closure::{self, Closure, CoarseEdges, Roots};
 use crate::domain::graph::plan_edges::plan_edges;
 use crate::domain::graph::tree::{Node, Tree};
+use crate::domain::id::StateName;
+use crate::domain::nearest::nearest;
+use crate::domain::plan::changed::{ChangedValue, changed_values};
 use crate::domain::plan::fingerprint::{DigestKey, combine};
 use crate::domain::plan::footprint::{Footprint, footprint};
 use crate::domain::plan::plan_json::PlanJson;
@@ -25,9 +28,12 @@ use crate::domain::state::row::dependencies_of;
 use crate::domain::state::{Row, RowKey};
 use crate::error::KlError;
 use crate::report::event::Stage;
-use crate::store::Memory;
+use crate::store::{Memory, Store};
 use crate::store::model::{NewSpec, Snapshot, StateHead};
 use crate::terraform::PlanRequest;
+
+/// So many of the states that exist are named beside a new one.
+const STATES_NAMED: usize = 5;
 
 /// A plan that was made and stored.
 pub struct Planned {
@@ -35,6 +41,8 @@ pub struct Planned {
     pub spec: PlanSpec,
     /// Warnings of Terraform.
     pub warnings: Vec<String>,
+    /// Values of changed attributes, masked; empty unless the rules show them.
+    pub values: Vec<ChangedValue>,
 }
 
 /// Plans, derives the spec and stores it. A plan that fails leaves nothing behind: neither the name of a new state nor a
@@ -51,7 +59,10 @@ pub async fn plan(
     let known = match &memory {
         Memory::Open(store) => match store.state_find(&project.state).await? {
             Some(head) => Some(store.snapshot(head.id, None).await?),
-            None => None,
+            None => {
+                announce_new(caller, &**store, &project.state).await?;
+                None
+            }
         },
         Memory::New(_) => None,
     };
@@ -87,7 +98,21 @@ pub async fn plan(
     };
     let spec = derive(caller, project, &bench, &snapshot, &rows, &plan, scope, rules, &graph)?;
     store(&ctx, &snapshot.head, &spec).await?;
-    Ok((Planned { spec, warnings }, ctx))
+    let values = if rules.show_values { changed_values(&plan)? } else { Vec::new() };
+    Ok((Planned { spec, warnings, values }, ctx))
+}
+
+/// Says that the state is new beside which others, so that a name which was mistyped is noticed.
+async fn announce_new(caller: &Caller, store: &dyn Store, name: &StateName) -> Result<(), KlError> {
+    let heads = store.state_list().await?;
+    let near = nearest(name.as_str(), heads.iter().map(|head| head.name.as_str()), STATES_NAMED);
+    if near.is_empty() {
+        return Ok(());
+    }
+    let more = heads.len() - near.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    caller.warn(format!("a new state {name}; this database knows: {}{more}", near.join(", ")));
+    Ok(())
 }
 
 /// Turns `--file` into targets: the resources and modules that the files declare.

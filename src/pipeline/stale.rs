@@ -9,6 +9,7 @@ use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::store::Store;
 use crate::store::model::{Source, Version, VersionQuery};
 
 /// So many versions are read at once.
@@ -18,8 +19,8 @@ const PAGE: u32 = 100;
 const MAX_NAMED: usize = 10;
 
 /// Sorts what changed since the spec. Versions that came from applying this very spec are its own doing.
-pub async fn since(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Staleness, KlError> {
-    let changes = ctx.store.rows_changed_since(state, spec.state.serial).await?;
+pub async fn since(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Staleness, KlError> {
+    let changes = store.rows_changed_since(state, spec.state.serial).await?;
     let changed = changes
         .into_iter()
         .filter(|change| change.spec != Some(spec.id))
@@ -75,7 +76,9 @@ pub enum Verdict {
     Refused(KlError),
 }
 
-fn refusal(staleness: &Staleness) -> KlError {
+/// The refusal of a plan that no longer holds.
+#[must_use]
+pub fn refusal(staleness: &Staleness) -> KlError {
     let mut message = String::from("the reviewed plan no longer holds: rows that it uses have changed since");
     let rows = staleness.write.iter().map(|row| (row, "writes")).chain(staleness.read.iter().map(|row| (row, "reads")));
     let total = staleness.write.len() + staleness.read.len();

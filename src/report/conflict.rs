@@ -1,12 +1,37 @@
 //! A reservation conflict in words: who holds what, since when, until when, and what of ours met it.
 
 use super::style::{between, bold, dim, duration, loud, plain};
-use crate::domain::coordination::reservation::{Blocker, HeldAs};
+use crate::domain::coordination::reservation::{Blocker, HeldAs, Reservation};
+use crate::domain::request::ForgeKind;
+use crate::domain::run::Origin;
 
 /// So many of our own addresses are named for one reservation; the rest is counted.
 const MAX_MET: usize = 5;
 /// So many reservations are written out; the rest is counted.
 const MAX_BLOCKERS: usize = 10;
+
+/// What is to be told about one reservation in the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// What is reserved.
+    pub pattern: String,
+    /// `read` or `write`.
+    pub mode: &'static str,
+    /// How it is reserved: `is held by`, `is quarantined by`.
+    pub verb: &'static str,
+    /// Who.
+    pub holder: String,
+    /// `owner/name#7`, for a run that came from a request.
+    pub request: Option<String>,
+    /// `held for 4m 10s`, `waiting for 3s`: at the time of the meeting.
+    pub since: String,
+    /// `expires in 10m 50s`, `does not expire`: at the time of the meeting.
+    pub until: String,
+    /// What of ours met it, each with its mode.
+    pub met: Vec<(String, &'static str)>,
+    /// How many more of ours did.
+    pub more: usize,
+}
 
 /// One line that fits a title: the pattern and the holder.
 #[must_use]
@@ -25,48 +50,73 @@ pub fn title(blockers: &[Blocker]) -> String {
     }
 }
 
+/// How a reservation is held, as a verb.
+#[must_use]
+pub fn verb(reservation: &Reservation) -> &'static str {
+    match (reservation.held_as, reservation.acquired_at) {
+        (HeldAs::Quarantine, _) => "is quarantined by",
+        (HeldAs::Lock, _) => "is locked by",
+        (HeldAs::Run, Some(_)) => "is held by",
+        (HeldAs::Run, None) => "is waited for by",
+    }
+}
+
+/// The request that a run came from, as its forge writes it.
+#[must_use]
+pub fn request(origin: &Origin) -> Option<String> {
+    let sign = origin.forge.as_deref().and_then(ForgeKind::from_word).map_or('#', ForgeKind::sign);
+    let number = origin.request?;
+    Some(format!("{}{sign}{number}", origin.repository.as_deref().unwrap_or_default()))
+}
+
+/// What is to be told about a reservation in the way.
+#[must_use]
+pub fn told(blocker: &Blocker) -> Told {
+    let reservation = &blocker.reservation;
+    let held = duration(between(reservation.acquired_at.unwrap_or(reservation.asked_at), blocker.at));
+    let until = match (reservation.held_as, reservation.expires_at) {
+        (HeldAs::Quarantine, _) | (_, None) => "does not expire".to_owned(),
+        (_, Some(expires)) if expires > blocker.at => {
+            format!("expires in {}", duration(between(blocker.at, expires)))
+        }
+        (_, Some(_)) => "lease has ended".to_owned(),
+    };
+    Told {
+        pattern: reservation.claim.pattern.to_string(),
+        mode: reservation.claim.mode.word(),
+        verb: verb(reservation),
+        holder: reservation.holder.0.clone(),
+        request: request(&reservation.origin),
+        since: format!("{} for {held}", if reservation.acquired_at.is_some() { "held" } else { "waiting" }),
+        until,
+        met: blocker.met.iter().take(MAX_MET).map(|claim| (claim.pattern.to_string(), claim.mode.word())).collect(),
+        more: blocker.met.len().saturating_sub(MAX_MET),
+    }
+}
+
 /// The whole story, a paragraph for each reservation in the way, and what to do.
 #[must_use]
 pub fn text(blockers: &[Blocker]) -> String {
     let mut out = String::new();
     for blocker in blockers.iter().take(MAX_BLOCKERS) {
-        let reservation = &blocker.reservation;
-        let verb = match (reservation.held_as, reservation.acquired_at) {
-            (HeldAs::Quarantine, _) => "is quarantined by",
-            (HeldAs::Lock, _) => "is locked by",
-            (HeldAs::Run, Some(_)) => "is held by",
-            (HeldAs::Run, None) => "is waited for by",
-        };
+        let told = told(blocker);
         out.push_str(&format!(
-            "{} {} ({}) {verb} {}\n",
+            "{} {} ({}) {} {}\n",
             loud("✗"),
-            bold(plain(&reservation.claim.pattern.to_string())),
-            reservation.claim.mode.word(),
-            bold(plain(&reservation.holder.0)),
+            bold(plain(&told.pattern)),
+            told.mode,
+            told.verb,
+            bold(plain(&told.holder)),
         ));
-        let held = between(reservation.acquired_at.unwrap_or(reservation.asked_at), blocker.at);
-        let verb = if reservation.acquired_at.is_some() { "held" } else { "waiting" };
-        let until = match (reservation.held_as, reservation.expires_at) {
-            (HeldAs::Quarantine, _) | (_, None) => "does not expire".to_owned(),
-            (_, Some(expires)) if expires > blocker.at => {
-                format!("expires in {}", duration(between(blocker.at, expires)))
-            }
-            (_, Some(_)) => "lease has ended".to_owned(),
-        };
-        out.push_str(&format!("    run      {}\n", reservation.run));
-        if let Some(request) = reservation.origin.request {
-            let repository = reservation.origin.repository.as_deref().unwrap_or_default();
-            out.push_str(&format!("    request  {}#{request}\n", plain(repository)));
+        out.push_str(&format!("    run      {}\n", blocker.reservation.run));
+        if let Some(request) = &told.request {
+            out.push_str(&format!("    request  {}\n", plain(request)));
         }
-        out.push_str(&format!("    {verb:<8} for {}, {until}\n", duration(held)));
-        let met: Vec<String> = blocker
-            .met
-            .iter()
-            .take(MAX_MET)
-            .map(|claim| format!("{} ({})", plain(&claim.pattern.to_string()), claim.mode.word()))
-            .collect();
-        let more = blocker.met.len().saturating_sub(MAX_MET);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        // `held for` and `waiting for` stand under the labels.
+        let (label, since) = told.since.split_once(' ').unwrap_or((&told.since, ""));
+        out.push_str(&format!("    {label:<8} {since}, {}\n", told.until));
+        let met: Vec<String> = told.met.iter().map(|(pattern, mode)| format!("{} ({mode})", plain(pattern))).collect();
+        let more = if told.more > 0 { format!(" and {} more", told.more) } else { String::new() };
         out.push_str(&format!("    meets    our {}{more}\n", met.join(", ")));
     }
     if blockers.len() > MAX_BLOCKERS {

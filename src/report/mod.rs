@@ -1,11 +1,24 @@
 //! What people and programs get to read.
 
+pub mod annotation;
+pub mod budget;
+pub mod check;
+pub mod comment;
 pub mod conflict;
 pub mod event;
+pub mod forecast;
 pub mod json;
 pub mod live;
+pub mod markdown;
+pub mod mermaid;
+pub mod phrase;
 pub mod plan;
+pub mod story;
 pub mod style;
+pub mod summary;
 pub mod table;
 pub mod terminal;
 pub mod view;
+
+#[cfg(test)]
+mod fixture;

@@ -1,13 +1,20 @@
-//! The summary of a plan spec on a terminal.
+//! A plan spec in words: counts, cautions and reasons for every reader, and the summary for a terminal.
 
 use std::collections::BTreeMap;
 
+use super::phrase::Phrase;
 use super::style::{bold, count, dim, good, loud, plain, warn};
 use crate::domain::plan::action::Action;
-use crate::domain::plan::spec::{EdgeSource, PlanMode, PlanSpec, WriteEntry};
+use crate::domain::plan::spec::{EdgeSource, PlanMode, PlanSpec, Via, WriteEntry};
 
 /// So many reads are written out; the rest is counted.
 const MAX_READS: usize = 20;
+
+/// So many addresses are named in a caution; the rest is counted.
+const MAX_NAMED: usize = 5;
+
+/// What a plan without changes says.
+pub const NO_CHANGES: &str = "No changes: the state matches the configuration.";
 
 /// Counts of a plan, by what happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,6 +74,69 @@ impl Counts {
         .collect();
         if parts.is_empty() { "no changes".to_owned() } else { parts.join(", ") }
     }
+
+    /// The same once it is done: `2 created, 1 changed`; empty for nothing.
+    #[must_use]
+    pub fn done(self) -> String {
+        [
+            (self.import, "imported"),
+            (self.create, "created"),
+            (self.update, "changed"),
+            (self.destroy, "destroyed"),
+            (self.moved, "moved"),
+            (self.forget, "no longer managed"),
+        ]
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{number} {word}"))
+        .chain((self.outputs > 0).then(|| count(self.outputs, "output")))
+        .collect::<Vec<_>>()
+        .join(", ")
+    }
+
+    /// Two plans together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            create: self.create + other.create,
+            update: self.update + other.update,
+            destroy: self.destroy + other.destroy,
+            moved: self.moved + other.moved,
+            import: self.import + other.import,
+            forget: self.forget + other.forget,
+            outputs: self.outputs + other.outputs,
+        }
+    }
+}
+
+/// What a reader has to know before anything else.
+#[must_use]
+pub fn cautions(spec: &PlanSpec) -> Vec<Phrase> {
+    let mut cautions = Vec::new();
+    if spec.scope.mode == PlanMode::Destroy {
+        cautions.push(Phrase::default().strong("Destroy plan").and(": everything in its scope goes away."));
+    }
+    if !spec.scope.targets.is_empty() {
+        cautions.push(Phrase::default().strong("Limited to targets").and(": ").names(&spec.scope.targets, MAX_NAMED));
+    }
+    let loud: [(&str, &str, fn(Action) -> bool); 3] = [
+        ("Destroys", "object", |action| action == Action::Delete),
+        ("Replaces", "object", Action::replaces),
+        ("No longer manages", "object that stays as it is", |action| action == Action::Forget),
+    ];
+    for (verb, thing, is) in loud {
+        let found: Vec<String> =
+            spec.write.iter().filter(|entry| is(entry.actions)).map(|entry| entry.address.to_string()).collect();
+        if !found.is_empty() {
+            let things = match (found.len(), thing.split_once(' ')) {
+                (2.., Some((noun, _))) => format!("{} {noun}s that stay as they are", found.len()),
+                (number, Some(_)) => format!("{number} {thing}"),
+                (number, None) => count(number, thing),
+            };
+            cautions.push(Phrase::default().strong(format!("{verb} {things}")).and(": ").names(&found, MAX_NAMED));
+        }
+    }
+    cautions
 }
 
 fn coloured(entry: &WriteEntry) -> String {
@@ -89,15 +159,11 @@ pub fn summary(spec: &PlanSpec) -> String {
         bold(plain(spec.state.name.as_str())),
         spec.state.serial
     ));
-    if spec.scope.mode == PlanMode::Destroy {
-        out.push_str(&format!("{}\n", loud("Destroy plan: everything in its scope goes away.")));
-    }
-    if !spec.scope.targets.is_empty() {
-        let targets = spec.scope.targets.iter().map(|target| plain(target)).collect::<Vec<_>>().join(", ");
-        out.push_str(&format!("{} {targets}\n", warn("Limited to targets:")));
+    for caution in cautions(spec) {
+        out.push_str(&format!("{} {}\n", warn("!"), caution.terminal()));
     }
     if !spec.has_changes() {
-        out.push_str(&format!("\n{}\n", good("No changes: the state matches the configuration.")));
+        out.push_str(&format!("\n{}\n", good(NO_CHANGES)));
         return out;
     }
     out.push_str(&format!("\n{}\n", bold("Writes")));
@@ -114,21 +180,7 @@ pub fn summary(spec: &PlanSpec) -> String {
             (&entry.pattern, entry.via.as_ref(), if entry.deferred { " (read while applying)" } else { "" })
         });
         for (pattern, via, note) in reads.chain(data).take(MAX_READS) {
-            let via = via.map(|via| {
-                let source = match via.source {
-                    EdgeSource::Configuration => "",
-                    EdgeSource::Plan => ", seen in the plan",
-                    EdgeSource::Graph => ", seen in terraform graph",
-                    EdgeSource::State => ", recorded in the state",
-                    EdgeSource::Connected => ", connected",
-                };
-                let through = if via.through.is_empty() {
-                    String::new()
-                } else {
-                    format!(" through {}", via.through.join(" → "))
-                };
-                dim(plain(&format!("  ← {}{through}{source}", via.from)))
-            });
+            let via = via.map(|via| dim(plain(&format!("  ← {}", via_words(via)))));
             out.push_str(&format!("  {}{note}{}\n", plain(&pattern.to_string()), via.unwrap_or_default()));
         }
         let all = spec.read.len() + spec.data.len();
@@ -172,8 +224,23 @@ fn write_line(entry: &WriteEntry) -> String {
     line
 }
 
+/// Over which edge a read was reached.
+#[must_use]
+pub fn via_words(via: &Via) -> String {
+    let source = match via.source {
+        EdgeSource::Configuration => "",
+        EdgeSource::Plan => ", seen in the plan",
+        EdgeSource::Graph => ", seen in terraform graph",
+        EdgeSource::State => ", recorded in the state",
+        EdgeSource::Connected => ", connected",
+    };
+    let through =
+        if via.through.is_empty() { String::new() } else { format!(" through {}", via.through.join(" → ")) };
+    format!("{}{through}{source}", via.from)
+}
+
 /// Terraform's reason in words; one that kl does not know is shown as it is.
-fn reason_words(reason: &str) -> String {
+pub(super) fn reason_words(reason: &str) -> String {
     let known: BTreeMap<&str, &str> = BTreeMap::from([
         ("replace_because_tainted", "tainted"),
         ("replace_because_cannot_update", "cannot be updated in place"),

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::domain::address::Address;
 use crate::domain::coordination::forecast::{ForecastRelation, Meeting};
 use crate::domain::coordination::reservation::{Blocker, Reservation};
 use crate::domain::coordination::staleness::Staleness;
@@ -9,8 +10,8 @@ use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
 pub use crate::domain::plan::changed::ChangedValue;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{RequestPhase, RequestRef};
-use crate::domain::run::Run;
 use crate::domain::run::event::RecordedEvent;
+use crate::domain::run::{Run, RunStatus};
 
 /// A request with all of its projects.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +65,8 @@ pub enum PlanView {
     },
     /// The request touched the project once and no longer does.
     Dropped,
+    /// No plan job has finished: the project came with the merge.
+    Missing,
 }
 
 /// A spec and everything around it that matters before the merge.
@@ -91,6 +94,9 @@ pub struct PlannedView {
     pub forecast: Vec<ForecastView>,
     /// The newest versions that touched what this plan reads or writes.
     pub history: Vec<HistoryLine>,
+    /// The resource instances of the trunk, so that `module.web.*` is only said where all of a module is meant. None
+    /// when they were not looked up: then every pattern is shown as it is.
+    pub known: Option<Vec<Address>>,
 }
 
 /// How another open request relates to this plan.
@@ -100,6 +106,8 @@ pub struct ForecastView {
     pub request: RequestRef,
     /// Its title.
     pub title: String,
+    /// Open, or merged and not applied yet.
+    pub phase: RequestPhase,
     /// Who planned it.
     pub actor: Actor,
     /// Its spec.
@@ -136,6 +144,8 @@ pub struct ApplyView {
     pub run: Option<Run>,
     /// Its timeline.
     pub events: Vec<RecordedEvent>,
+    /// Other runs on the same state that overlapped with it in time, by their beginning.
+    pub beside: Vec<NearbyRun>,
     /// Why it failed, when there is no run to say so.
     pub error: Option<String>,
     /// What to do next, as commands and sentences.
@@ -144,4 +154,21 @@ pub struct ApplyView {
     pub job_url: Option<String>,
     /// When.
     pub at: DateTime<Utc>,
+}
+
+/// Another run on the same state, for the picture of who worked at the same time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NearbyRun {
+    /// The run.
+    pub run: RunId,
+    /// Who.
+    pub actor: Actor,
+    /// The request that it came from.
+    pub request: Option<RequestRef>,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// From when.
+    pub from: DateTime<Utc>,
+    /// Until when; none while it goes on.
+    pub to: Option<DateTime<Utc>>,
 }

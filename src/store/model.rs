@@ -93,6 +93,19 @@ pub enum Source {
     Recover,
 }
 
+impl Source {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Apply => "apply",
+            Self::Refresh => "refresh",
+            Self::Import => "import",
+            Self::Recover => "recover",
+        }
+    }
+}
+
 /// How a version was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

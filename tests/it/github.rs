@@ -1,10 +1,12 @@
 //! GitHub, over HTTP against the stand-in: comments, checks, what was merged, files, and trouble.
 
-mod checks;
+pub(crate) mod checks;
 mod comments;
 mod merges;
 mod requests;
 mod trouble;
+
+pub(crate) use checks::check;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -183,3 +183,37 @@ fn an_editor_is_offered_every_default_of_a_project() {
     assert!(keys("Defaults").iter().all(|key| project.contains(key)));
     assert_eq!(schema["$defs"]["ProjectEntry"]["required"], json!(["name", "dir"]));
 }
+
+/// Names of environment variables that stand in the code itself, outside its tests.
+fn names_in(dir: &str) -> Vec<String> {
+    let name = regex::Regex::new("\"((?:GITHUB|GITLAB|CI|KL|RUNNER|TF)_[A-Z0-9_]+)\"").unwrap();
+    let mut found = Vec::new();
+    let mut queue = vec![Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)];
+    while let Some(dir) = queue.pop() {
+        for entry in dir.read_dir_utf8().unwrap() {
+            let path = entry.unwrap().into_path();
+            if path.is_dir() {
+                queue.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            found.extend(name.captures_iter(code).map(|found| found[1].to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_variable_that_is_read_is_listed_and_documented() {
+    let page = page();
+    let listed: Vec<&str> = kl_runner::cli::env::READ.iter().map(|(name, _)| *name).collect();
+    let unknown: Vec<String> = ["src/config", "src/cli"]
+        .into_iter()
+        .flat_map(names_in)
+        .filter(|name| !listed.contains(&name.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "not in READ: {unknown:?}");
+    let missing: Vec<&&str> = listed.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "docs/configuration.md does not list {missing:?}");
+}

@@ -68,3 +68,34 @@ fn the_actor_is_named_by_flag_else_by_environment_else_by_the_ci_job() {
     );
     assert!(actor(site.kl().args(plan)).contains('@'));
 }
+
+#[test]
+fn a_new_state_is_announced_beside_the_nearest_that_exist() {
+    let site = Site::new();
+    site.write("live/main.tf", NOTHING);
+    let planned = |name: &str| site.kl().args(["plan", "live", "--state", name]).exits(0).stderr;
+    assert!(!planned("prod").contains("a new state"), "the first of all needs no warning");
+    let said = planned("prdo");
+    assert!(said.contains("a new state prdo; this database knows: prod\n"), "{said}");
+    assert!(!planned("prdo").contains("a new state"), "it is known by now");
+    for name in ["dev", "staging", "network", "dns"] {
+        planned(name);
+    }
+    let said = planned("prod2");
+    assert!(said.contains("a new state prod2; this database knows: prod, prdo, "), "{said}");
+    assert!(said.contains(" and 1 more\n"), "{said}");
+}
+
+#[test]
+fn the_status_leaves_out_what_was_planned_once_and_never_applied() {
+    let site = Site::new();
+    site.write("live/main.tf", NOTHING);
+    site.kl().args(["plan", "live", "--state", "prdo"]).exits(0);
+    let status = |args: &[&str]| site.kl().arg("status").args(args.iter().copied()).exits(0);
+    assert!(status(&[]).stdout.starts_with("No state has a version yet, and nothing is running"));
+    assert_eq!(status(&["--format", "json"]).json()["states"], serde_json::json!([]));
+    // Asked for by name it is shown.
+    assert!(status(&["--state", "prdo"]).stdout.starts_with("prdo at serial 0\n"));
+    site.kl().args(["apply", "live", "--state", "prod", "--auto-approve"]).exits(0);
+    assert_eq!(status(&[]).stdout, "prod at serial 1\n  nothing is running, nothing is reserved\n");
+}

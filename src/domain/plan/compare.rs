@@ -9,6 +9,7 @@ use super::fingerprint::{DigestKey, Fingerprint, covered};
 use super::footprint::{EntryName, Footprint, footprint};
 use super::plan_json::{PlanError, PlanJson};
 use super::spec::{OutputEntry, PlanSpec, WriteEntry};
+use crate::domain::request::RequestRef;
 
 /// How a new plan relates to the reviewed one, from harmless to not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +34,17 @@ pub struct Difference {
     pub relation: Relation,
     /// What differs, without values.
     pub what: String,
+    /// The request that the difference belongs to, when that is known.
+    pub owner: Option<Owner>,
+}
+
+/// Another request, whose change stands in a plan that is not its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The request.
+    pub request: RequestRef,
+    /// Whether it is merged, and not applied yet; else it is still open.
+    pub merged: bool,
 }
 
 /// The outcome of a comparison.
@@ -61,7 +73,14 @@ impl Relation {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, self.what)
+        write!(f, "{}: {}", self.at, self.what)?;
+        match &self.owner {
+            Some(Owner { request, merged: true }) => {
+                write!(f, " (a change of {request}, which is merged and not applied yet)")
+            }
+            Some(Owner { request, merged: false }) => write!(f, " ({request}, which is open, plans a change of it)"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -107,7 +126,7 @@ fn compare_objects(reviewed: &Objects<'_>, found: &[WriteEntry], out: &mut Vec<D
 }
 
 fn shape(entry: &WriteEntry, what: String) -> Difference {
-    Difference { at: entry.address.to_string(), relation: Relation::ShapeDiffers, what }
+    Difference { at: entry.address.to_string(), relation: Relation::ShapeDiffers, what, owner: None }
 }
 
 fn compare_entry(reviewed: &WriteEntry, now: &WriteEntry) -> Option<Difference> {
@@ -133,7 +152,7 @@ fn compare_entry(reviewed: &WriteEntry, now: &WriteEntry) -> Option<Difference> 
 
 /// `now` must have been taken with `reviewed.unknown` as its mask.
 fn compare_prints(at: &str, reviewed: &Fingerprint, now: &Fingerprint) -> Option<Difference> {
-    let difference = |relation, what: String| Some(Difference { at: at.to_owned(), relation, what });
+    let difference = |relation, what: String| Some(Difference { at: at.to_owned(), relation, what, owner: None });
     let was_unknown = |name: &String| {
         covered(&format!("/{}", name.replace('~', "~0").replace('/', "~1")), &reviewed.unknown)
             || reviewed.unknown.iter().any(|pointer| pointer.split('/').nth(1) == Some(name))
@@ -172,8 +191,12 @@ fn compare_prints(at: &str, reviewed: &Fingerprint, now: &Fingerprint) -> Option
 }
 
 fn compare_outputs(reviewed: &BTreeMap<&str, &OutputEntry>, found: &[OutputEntry], out: &mut Vec<Difference>) {
-    let shape =
-        |name: &str, what: String| Difference { at: format!("output.{name}"), relation: Relation::ShapeDiffers, what };
+    let shape = |name: &str, what: String| Difference {
+        at: format!("output.{name}"),
+        relation: Relation::ShapeDiffers,
+        what,
+        owner: None,
+    };
     for (name, entry) in reviewed {
         match found.iter().find(|other| other.name == *name) {
             // An output whose value was unknown may turn out to stay as it is.
@@ -181,6 +204,7 @@ fn compare_outputs(reviewed: &BTreeMap<&str, &OutputEntry>, found: &[OutputEntry
                 at: format!("output.{name}"),
                 relation: Relation::Refined,
                 what: "turns out not to change".into(),
+                owner: None,
             }),
             None => out.push(shape(name, format!("was to {}, now nothing is planned", entry.actions))),
             Some(other) if other.actions != entry.actions => {

@@ -5,5 +5,6 @@ pub mod changed;
 pub mod compare;
 pub mod fingerprint;
 pub mod footprint;
+pub mod leak;
 pub mod plan_json;
 pub mod spec;

@@ -65,6 +65,10 @@ impl Forge for Gitlab {
         landed::merged_by(self, push).await
     }
 
+    async fn grouped_in(&self, group: &Push) -> Result<Vec<RequestInfo>, ForgeError> {
+        landed::grouped_in(self, group).await
+    }
+
     async fn comment_put(
         &self,
         number: u64,

@@ -6,6 +6,7 @@ use std::fs;
 use camino::Utf8PathBuf;
 use serde_json::Value;
 
+use crate::harness::database::Database;
 use crate::harness::site::Site;
 use crate::harness::terraform::Plain;
 
@@ -123,6 +124,13 @@ impl Bed {
     /// A checkout with this text as `live/main.tf`. Lines `### path` begin another file, relative to `live`.
     pub(crate) fn new(text: &str) -> Self {
         let bed = Self { site: Site::new() };
+        bed.write(text);
+        bed
+    }
+
+    /// The same, with the memory in this database.
+    pub(crate) fn on(database: &Database, text: &str) -> Self {
+        let bed = Self { site: Site::on(database) };
         bed.write(text);
         bed
     }

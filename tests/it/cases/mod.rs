@@ -3,6 +3,7 @@
 mod bed;
 mod failures;
 mod guards;
+mod leaks;
 mod modules;
 mod objects;
 mod outputs;

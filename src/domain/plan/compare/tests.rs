@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::id::{Actor, Serial, SpecId, StateName};
+use crate::domain::plan::leak::{Suspect, name_owners};
 use crate::domain::plan::spec::SpecError as E;
 use crate::domain::plan::spec::{Digests, LaneFacts, Scope, SpecProject, SpecState};
+use crate::domain::request::{ForgeKind, RequestPhase};
 
 const KEY: DigestKey<'static> = DigestKey(b"key");
 
@@ -140,6 +142,35 @@ fn a_change_that_nobody_reviewed_is_named() {
     let comparison = compare(&spec(&reviewed), &now, false, &KEY).unwrap();
     assert_eq!(comparison.relation, Relation::ShapeDiffers);
     assert_eq!(comparison.differences[0].to_string(), "x.b: not in the reviewed plan: create");
+}
+
+#[test]
+fn a_difference_is_said_to_be_a_requests_only_when_it_can_be() {
+    use RequestPhase::{Merged, Open};
+    let one = |address: &str, after: i32| change(address, &["update"], json!({"n": 1}), json!({"n": after}), json!({}));
+    let reviewed = spec(&plan(json!([one("x.mine", 2)])));
+    let now = plan(json!([one("x.mine", 3), one("x.theirs", 2)]));
+    let suspect = |number, phase, address: &str| {
+        let request = RequestRef { forge: ForgeKind::Gitlab, repository: "g/r".into(), number };
+        Suspect::new(request, phase, &spec(&plan(json!([one(address, 2)]))))
+    };
+    let told = |suspects: &[Suspect]| {
+        let mut comparison = compare(&reviewed, &now, false, &KEY).unwrap();
+        name_owners(&mut comparison, &reviewed, suspects);
+        let owner = |one: &Difference| one.owner.as_ref().map_or(0, |owner| owner.request.number);
+        comparison.differences.iter().map(|one| (one.at.clone(), owner(one))).collect::<Vec<_>>()
+    };
+    for (suspects, mine, theirs) in [
+        (vec![], 0, 0),
+        (vec![suspect(1, Open, "x.other")], 0, 0),
+        (vec![suspect(1, Open, "x.theirs")], 0, 1),
+        (vec![suspect(1, Open, "x.theirs"), suspect(2, Merged, "x.theirs")], 0, 2),
+        // What an open request plans for our own row has not happened to it.
+        (vec![suspect(1, Open, "x.mine")], 0, 0),
+        (vec![suspect(1, Open, "x.mine"), suspect(2, Merged, "x.mine")], 2, 0),
+    ] {
+        assert_eq!(told(&suspects), [("x.mine".to_owned(), mine), ("x.theirs".to_owned(), theirs)], "{suspects:?}");
+    }
 }
 
 #[test]

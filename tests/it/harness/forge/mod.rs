@@ -3,6 +3,7 @@
 
 mod contract;
 pub(crate) mod github;
+pub(crate) mod gitlab;
 mod history;
 mod server;
 

@@ -1,0 +1,252 @@
+//! From what the store knows of a request to what its comment, checks and summaries show.
+
+use chrono::{DateTime, Utc};
+
+use super::stale;
+use crate::domain::coordination::forecast::forecast;
+use crate::domain::coordination::reservation::{Blocker, Claim, blockers};
+use crate::domain::coordination::staleness::Staleness;
+use crate::domain::id::{RunId, StateId};
+use crate::domain::plan::changed::ChangedValue;
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
+use crate::domain::run::Origin;
+use crate::error::KlError;
+use crate::report::view::{ApplyView, ForecastView, HistoryLine, PlanView, PlannedView, ProjectView, RequestView};
+use crate::store::Store;
+use crate::store::model::{ApplyRecord, PlanOutcome, PlanRecord, ProjectRecord, StoredSpec};
+
+/// So many specs of other requests are compared with a plan.
+const MAX_FORECAST: u32 = 500;
+
+/// So many versions of the footprint are shown.
+const MAX_HISTORY: u32 = 5;
+
+/// Everything that is known of a request; none when the store does not know it.
+pub async fn view(
+    store: &dyn Store,
+    request: &RequestRef,
+    server_url: Option<&str>,
+) -> Result<Option<RequestView>, KlError> {
+    let Some(known) = store.request_find(request).await? else {
+        return Ok(None);
+    };
+    let mut projects = Vec::new();
+    for record in store.request_projects(request).await? {
+        projects.push(project(store, request, known.facts.phase, record).await?);
+    }
+    Ok(Some(RequestView {
+        request: request.clone(),
+        head: known.facts.head,
+        phase: known.facts.phase,
+        now: store.now().await?,
+        projects,
+        server_url: server_url.map(str::to_owned),
+    }))
+}
+
+async fn project(
+    store: &dyn Store,
+    request: &RequestRef,
+    phase: RequestPhase,
+    record: ProjectRecord,
+) -> Result<ProjectView, KlError> {
+    let ProjectRecord { place, state_name, plan, apply, .. } = record;
+    let apply = match apply {
+        Some(apply) => Some(applied(store, apply).await?),
+        None => None,
+    };
+    // What is over has no forecast: the result says how it went.
+    let pending = phase != RequestPhase::Closed && apply.is_none();
+    let plan = match plan {
+        Some(plan) => planned(store, request, place.state, plan, pending).await?,
+        None => PlanView::Missing,
+    };
+    Ok(ProjectView { name: place.project, dir: place.dir, workspace: place.workspace, state: state_name, plan, apply })
+}
+
+async fn planned(
+    store: &dyn Store,
+    request: &RequestRef,
+    state: StateId,
+    record: PlanRecord,
+    pending: bool,
+) -> Result<PlanView, KlError> {
+    let (spec, values) = match &record.outcome {
+        PlanOutcome::Planned { spec, values } => (store.spec_find(*spec).await?, values.clone()),
+        PlanOutcome::Failed { error } => {
+            return Ok(PlanView::Failed {
+                error: error.clone(),
+                head: record.head,
+                job_url: record.job_url,
+                at: record.at,
+            });
+        }
+        PlanOutcome::Dropped => return Ok(PlanView::Dropped),
+    };
+    let spec = read(&spec)?;
+    let head = PlanOf { head: record.head, job_url: record.job_url, at: record.at };
+    Ok(PlanView::Planned(Box::new(surroundings(store, Some(request), state, spec, values, head, pending).await?)))
+}
+
+/// A plan that belongs to no request, as it stands now.
+pub async fn unattached(
+    store: &dyn Store,
+    spec: &PlanSpec,
+    values: Vec<ChangedValue>,
+) -> Result<PlanView, KlError> {
+    let state = store.state_ensure(&spec.state.name).await?.id;
+    let head = PlanOf {
+        head: spec.origin.commit.clone().unwrap_or_default(),
+        job_url: spec.origin.job_url.clone(),
+        at: store.spec_find(spec.id).await?.created_at,
+    };
+    Ok(PlanView::Planned(Box::new(surroundings(store, None, state, spec.clone(), values, head, true).await?)))
+}
+
+/// What an apply that belongs to no request came to.
+pub async fn of_run(store: &dyn Store, run: RunId, job_url: Option<String>) -> Result<ApplyView, KlError> {
+    let at = store.now().await?;
+    applied(store, ApplyRecord { run: Some(run), error: None, next: Vec::new(), job_url, check: None, at }).await
+}
+
+/// Of what, where and when a plan was made.
+struct PlanOf {
+    head: String,
+    job_url: Option<String>,
+    at: DateTime<Utc>,
+}
+
+/// A stored spec as a value.
+///
+/// # Errors
+/// When what is stored is not a spec of this kl.
+pub fn read(stored: &StoredSpec) -> Result<PlanSpec, KlError> {
+    PlanSpec::read(&stored.spec.document).map_err(|error| {
+        KlError::failed(format!("the stored spec {} cannot be read", stored.spec.id))
+            .because(error)
+            .hint("it was stored by another version of kl; plan again")
+    })
+}
+
+/// What is around a spec: what changed since, what is reserved, who else is near.
+async fn surroundings(
+    store: &dyn Store,
+    request: Option<&RequestRef>,
+    state: StateId,
+    spec: PlanSpec,
+    values: Vec<ChangedValue>,
+    of: PlanOf,
+    pending: bool,
+) -> Result<PlannedView, KlError> {
+    let claims = spec.claims();
+    let trunk_serial = store.state_find(&spec.state.name).await?.map_or(spec.state.serial, |head| head.serial);
+    let mut view = PlannedView {
+        values,
+        head: of.head,
+        at: of.at,
+        job_url: of.job_url,
+        trunk_serial,
+        since: Staleness::default(),
+        in_the_way: Vec::new(),
+        beside: Vec::new(),
+        forecast: Vec::new(),
+        history: history(store, state, &claims).await?,
+        spec,
+    };
+    if !pending || !view.spec.has_changes() {
+        return Ok(view);
+    }
+    view.since = stale::since(store, state, &view.spec).await?;
+    let standing = store.reservation_list(state).await?;
+    view.in_the_way = blockers(nobody(), i64::MAX, &claims, &standing, store.now().await?);
+    view.beside = standing;
+    view.beside.retain(|one| !view.in_the_way.iter().any(|blocker| blocker.reservation == *one));
+    for other in store.open_specs(state, MAX_FORECAST).await? {
+        if Some(&other.request) == request {
+            continue;
+        }
+        // One that another version of kl has stored says nothing that this one could compare.
+        let Ok(theirs) = read(&other.spec) else { continue };
+        if !theirs.has_changes() {
+            continue;
+        }
+        let (relation, meetings) = forecast(&claims, &theirs.claims());
+        view.forecast.push(ForecastView {
+            request: other.request,
+            title: other.title,
+            phase: other.phase,
+            actor: theirs.actor,
+            spec: theirs.id,
+            relation,
+            meetings,
+        });
+    }
+    view.forecast.sort_by(|a, b| b.relation.cmp(&a.relation).then_with(|| a.request.cmp(&b.request)));
+    Ok(view)
+}
+
+/// How the newest spec of a project in a request stands now.
+pub struct Standing {
+    /// The spec.
+    pub spec: PlanSpec,
+    /// What changed since.
+    pub since: Staleness,
+    /// Reservations that would block an apply if it started now.
+    pub in_the_way: Vec<Blocker>,
+}
+
+/// Looks at the newest spec of a project in a request; none when there is none, or the newest plan failed.
+pub async fn standing(store: &dyn Store, request: &RequestRef, project: &str) -> Result<Option<Standing>, KlError> {
+    let records = store.request_projects(request).await?;
+    let record = records.into_iter().find(|record| record.place.project == project);
+    let Some((place, PlanOutcome::Planned { spec, .. })) =
+        record.and_then(|record| record.plan.map(|plan| (record.place, plan.outcome)))
+    else {
+        return Ok(None);
+    };
+    let spec = read(&store.spec_find(spec).await?)?;
+    let since = stale::since(store, place.state, &spec).await?;
+    let held = store.reservation_list(place.state).await?;
+    let in_the_way = blockers(nobody(), i64::MAX, &spec.claims(), &held, store.now().await?);
+    Ok(Some(Standing { spec, since, in_the_way }))
+}
+
+/// A run that holds nothing: whoever holds something is somebody else.
+fn nobody() -> RunId {
+    RunId(uuid::Uuid::nil())
+}
+
+async fn history(store: &dyn Store, state: StateId, claims: &[Claim]) -> Result<Vec<HistoryLine>, KlError> {
+    let touching = store.versions_touching(state, claims, MAX_HISTORY).await?;
+    Ok(touching
+        .into_iter()
+        .map(|version| HistoryLine {
+            serial: version.serial,
+            at: version.at,
+            request: request_of(&version.origin),
+            actor: version.actor,
+            run: version.run,
+            source: version.source.word(),
+            rows: version.rows.iter().map(|(row, _)| row.to_string()).collect(),
+        })
+        .collect())
+}
+
+/// The request that something came from.
+#[must_use]
+pub fn request_of(origin: &Origin) -> Option<RequestRef> {
+    Some(RequestRef {
+        forge: ForgeKind::from_word(origin.forge.as_deref()?)?,
+        repository: origin.repository.clone()?,
+        number: origin.request?,
+    })
+}
+
+async fn applied(store: &dyn Store, record: ApplyRecord) -> Result<ApplyView, KlError> {
+    let (run, events) = match record.run {
+        Some(run) => (Some(store.run_find(run).await?), store.event_list(run).await?),
+        None => (None, Vec::new()),
+    };
+    Ok(ApplyView { run, events, error: record.error, next: record.next, job_url: record.job_url, at: record.at })
+}

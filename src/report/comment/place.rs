@@ -1,0 +1,109 @@
+//! Where a page is read: the forge, its addresses, and how times, requests and files look there.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::id::RunId;
+use crate::domain::request::{ForgeKind, RequestRef};
+use crate::domain::run::Origin;
+use crate::report::conflict;
+use crate::report::markdown::Inline;
+
+/// Where a page is read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Place {
+    /// The forge; none outside of one.
+    pub forge: Option<ForgeKind>,
+    /// The page of the forge's own server, as `https://github.com`.
+    pub server_url: Option<String>,
+    /// `owner/name`.
+    pub repository: Option<String>,
+    /// The commit that files are shown at.
+    pub head: Option<String>,
+}
+
+impl Place {
+    fn base(&self, repository: &str) -> Option<(ForgeKind, String)> {
+        let server = self.server_url.as_deref()?.trim_end_matches('/');
+        Some((self.forge?, format!("{server}/{repository}")))
+    }
+
+    /// A request as its readers know it: short in its own repository, a link where a link is wanted.
+    #[must_use]
+    pub fn request(&self, request: &RequestRef, linked: bool) -> Inline {
+        let here = self.repository.as_deref() == Some(request.repository.as_str());
+        let name = Inline::text(&if here { request.short() } else { request.to_string() });
+        match self.base(&request.repository).filter(|_| linked) {
+            Some((ForgeKind::Github, base)) => name.link(&format!("{base}/pull/{}", request.number)),
+            Some((ForgeKind::Gitlab, base)) => name.link(&format!("{base}/-/merge_requests/{}", request.number)),
+            None => name,
+        }
+    }
+
+    /// The request that a run came from.
+    #[must_use]
+    pub fn origin(&self, origin: &Origin) -> Option<Inline> {
+        let forge = origin.forge.as_deref().and_then(ForgeKind::from_word);
+        match (forge, origin.repository.clone(), origin.request) {
+            (Some(forge), Some(repository), Some(number)) => {
+                Some(self.request(&RequestRef { forge, repository, number }, true))
+            }
+            _ => conflict::request(origin).map(|text| Inline::text(&text)),
+        }
+    }
+
+    /// A place in a file, as `FILE:LINE`.
+    #[must_use]
+    pub fn file(&self, place: &str) -> Inline {
+        let name = Inline::code(place);
+        let (Some((file, line)), Some(repository), Some(head)) =
+            (split_place(place), self.repository.as_deref(), self.head.as_deref())
+        else {
+            return name;
+        };
+        // `#` and `?` are letters of a file's name here.
+        let file = file.replace('%', "%25").replace('#', "%23").replace('?', "%3F");
+        match self.base(repository) {
+            Some((ForgeKind::Github, base)) => name.link(&format!("{base}/blob/{head}/{file}#L{line}")),
+            Some((ForgeKind::Gitlab, base)) => name.link(&format!("{base}/-/blob/{head}/{file}#L{line}")),
+            None => name,
+        }
+    }
+}
+
+/// `FILE:LINE` in its parts.
+#[must_use]
+pub fn split_place(place: &str) -> Option<(&str, u32)> {
+    let (file, line) = place.rsplit_once(':')?;
+    let line: u32 = line.parse().ok()?;
+    (!file.is_empty() && line > 0).then_some((file, line))
+}
+
+/// A time to the minute.
+#[must_use]
+pub fn time(at: DateTime<Utc>) -> Inline {
+    Inline::text(&at.format("%Y-%m-%d %H:%M UTC").to_string())
+}
+
+/// A time of the day, for things of the same day.
+#[must_use]
+pub fn clock(at: DateTime<Utc>) -> Inline {
+    Inline::text(&at.format("%H:%M:%S").to_string())
+}
+
+/// The beginning of a commit's id.
+#[must_use]
+pub fn commit(head: &str) -> Inline {
+    Inline::code(&head.chars().take(8).collect::<String>())
+}
+
+/// A run's id.
+#[must_use]
+pub fn run(id: RunId) -> Inline {
+    Inline::code(&id.to_string())
+}
+
+/// The job's page, when it is known.
+#[must_use]
+pub fn job(url: Option<&str>) -> Option<Inline> {
+    url.map(|url| Inline::own("job").link(url))
+}

@@ -1,0 +1,288 @@
+//! What an apply came to: the new serial, or what went wrong and exactly what to do next; with the run's timeline.
+
+use super::near;
+use super::place::{self, Place};
+use super::status::{Status, in_flight, quarantined};
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::redact::credentials::scrubbed;
+use crate::domain::run::event::{RecordedEvent, ResourceStep, RunEvent};
+use crate::domain::run::{Run, RunStatus};
+use crate::report::budget::{Node, Rank};
+use crate::report::markdown::{Block, Inline, Language, Table};
+use crate::report::mermaid::{self, Bar, Look};
+use crate::report::phrase::Phrase;
+use crate::report::plan::Counts;
+use crate::report::style::{between, count, duration};
+use crate::report::view::ApplyView;
+use crate::report::{conflict, story};
+
+/// So many addresses are named; the rest is counted.
+const NAMED: usize = 10;
+/// So many bars of resources, and so many of other runs.
+const BARS: usize = 12;
+
+/// The result, without a heading.
+#[must_use]
+pub fn nodes(apply: &ApplyView, spec: Option<&PlanSpec>, place: &Place) -> Vec<Node> {
+    let status = Status::of_apply(apply);
+    let mut nodes = vec![Node::block(Rank::Vital, "result", Block::paragraph(&sentence(apply, &status, spec)))];
+    if let Some(run) = &apply.run
+        && !run.conflict.is_empty()
+    {
+        nodes.push(near::blockers(&run.conflict, place, Rank::Vital));
+    }
+    nodes.extend(stale(apply));
+    let error = apply.run.as_ref().and_then(|run| run.error.as_deref()).or(apply.error.as_deref());
+    if let (Some(error), false) = (error, matches!(status, Status::Conflict(_) | Status::Applied(_))) {
+        nodes.push(Node::block(Rank::Vital, "error", Block::fence(Language::Text, &scrubbed(error))));
+    }
+    nodes.extend(left_behind(apply));
+    nodes.extend(next(apply, &status));
+    nodes.extend(facts(apply));
+    nodes.extend(timeline(apply, place));
+    nodes
+}
+
+/// What came of it, in a sentence.
+#[must_use]
+pub fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> Inline {
+    let Some(run) = &apply.run else {
+        let line = Inline::own("Nothing was applied: the job ended before there was a run, at ");
+        return with_job(line.and(&place::time(apply.at)).own_and("."), apply);
+    };
+    let done = spec.map(|spec| Counts::of(spec).done()).unwrap_or_default();
+    match status {
+        Status::Applied(Some(serial)) => {
+            let from = Inline::text(&run.source_serial.to_string());
+            let line = Inline::own("**Committed serial ").and(&Inline::text(&serial.to_string())).own_and("**");
+            let line = if done.is_empty() { line } else { line.own_and(": ").and(&Inline::text(&done)) };
+            line.own_and(". The plan was made at serial ").and(&from).own_and(".")
+        }
+        Status::Applied(None) => Inline::own("There was nothing to do: the state already is what the plan asked for."),
+        Status::Conflict(_) => Inline::own("**Nothing was changed.** Others have reserved what this apply needs:"),
+        Status::Refused => Inline::own(
+            "**Nothing was changed.** The reviewed plan no longer held when it was to be applied, and kl applies only what was reviewed.",
+        ),
+        Status::Quarantined => Inline::own(
+            "**Some objects have really changed, and the state does not know it yet.** They stay reserved, so that nobody works on them in the meantime.",
+        ),
+        Status::Lost => Inline::own(
+            "**The run stopped renewing its lease while it was at work**, and another run has taken its reservations. Nothing was committed.",
+        ),
+        Status::Aborted => Inline::own("**The run was ended from outside.** Nothing was committed."),
+        Status::Applying => Inline::own("The apply is under way."),
+        _ => Inline::own("**The apply failed.** The state is as it was before."),
+    }
+}
+
+/// Which run it was, how long it took, and where its output is.
+fn facts(apply: &ApplyView) -> Option<Node> {
+    let run = apply.run.as_ref()?;
+    let line = Inline::own("Run ").and(&place::run(run.id)).own_and(" by ").and(&Inline::text(&run.actor.0));
+    let line = match run.ended_at {
+        Some(end) => line.own_and(", ").and(&Inline::text(&duration(between(run.started_at, end)))).own_and("."),
+        None => line.own_and(", since ").and(&place::time(run.started_at)).own_and("."),
+    };
+    Some(Node::block(Rank::Near, "note", Block::paragraph(&with_job(line, apply))))
+}
+
+fn with_job(line: Inline, apply: &ApplyView) -> Inline {
+    match place::job(apply.job_url.as_deref()) {
+        Some(job) => line.own_and(" Its output is on the page of the ").and(&job).own_and("."),
+        None => line,
+    }
+}
+
+/// What made the plan stale, as the run found it.
+fn stale(apply: &ApplyView) -> Option<Node> {
+    let run = apply.run.as_ref().filter(|run| run.status == RunStatus::Stale)?;
+    let told: Vec<Inline> = apply
+        .events
+        .iter()
+        .filter(|recorded| {
+            matches!(&recorded.event, RunEvent::StaleCheckFailed { .. })
+                || matches!(&recorded.event, RunEvent::Replanned { differences, .. } if !differences.is_empty())
+        })
+        .filter_map(|recorded| story::told(&recorded.event))
+        .map(|told| told.phrase.markdown())
+        .collect();
+    (!told.is_empty() && run.status.ended()).then(|| Node::block(Rank::Vital, "reason", Block::list(&told)))
+}
+
+/// Objects that a failed run has left behind.
+fn left_behind(apply: &ApplyView) -> Option<Node> {
+    let mut lines = Vec::new();
+    let (changed, unknown) = (quarantined(apply), in_flight(apply));
+    if !changed.is_empty() {
+        let phrase = Phrase::own(format!("Changed for real and kept reserved ({}): ", count(changed.len(), "object")));
+        lines.push(phrase.names(&changed, NAMED).markdown());
+    }
+    if !unknown.is_empty() {
+        let phrase = Phrase::own("Cut off while working on ").names(&unknown, NAMED);
+        lines.push(phrase.and(": whether they exist is known to the provider only").markdown());
+    }
+    (!lines.is_empty()).then(|| Node::block(Rank::Vital, "object left behind", Block::list(&lines)))
+}
+
+/// What to do now: what kl was told, else what follows from the result.
+fn next(apply: &ApplyView, status: &Status) -> Option<Node> {
+    let mut steps = apply.next.clone();
+    if steps.is_empty() {
+        steps = advice(apply.run.as_ref(), status);
+    }
+    (!steps.is_empty()).then(|| {
+        let lines: Vec<Inline> = steps.iter().map(|step| Inline::hint(step)).collect();
+        let blocks = [Block::paragraph(&Inline::own("**Next**")), Block::list(&lines)];
+        Node::block(Rank::Vital, "next step", Block::stack(&blocks))
+    })
+}
+
+/// What a result asks for.
+#[must_use]
+pub fn advice(run: Option<&Run>, status: &Status) -> Vec<String> {
+    let Some(run) = run else {
+        return Vec::new();
+    };
+    let id = run.id;
+    match status {
+        Status::Conflict(_) => conflict::hints(&run.conflict),
+        Status::Refused => vec![
+            "Plan the change again in a new request, and review what it says now; nothing is left to clean up"
+                .to_owned(),
+            format!("`kl explain {id}` tells what changed, and by whom"),
+        ],
+        Status::Quarantined | Status::Lost => vec![
+            format!("`kl recover {id}` takes what was really changed into the state, and frees it"),
+            format!("`kl recover {id} --discard` frees it without that, once the objects are cleaned up by hand"),
+            format!("`kl show {id}` shows every step; running the job again recovers first, and then goes on"),
+        ],
+        Status::Failed | Status::Aborted => vec![
+            "Run the job again when the cause is gone; nothing is left to clean up".to_owned(),
+            format!("`kl show {id}` shows every step"),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// The run's story: a picture beside other runs, and every step in words.
+fn timeline(apply: &ApplyView, place: &Place) -> Option<Node> {
+    let run = apply.run.as_ref()?;
+    let mut nodes = Vec::new();
+    if let Some(chart) = mermaid::timeline(&bars(run, apply)) {
+        let block = Block::fence(Language::Mermaid, chart.trim_end());
+        nodes.push(Node::block(Rank::Picture, "timeline", block));
+    }
+    let mut table = Table::new(&["After", "Step"]);
+    for recorded in &apply.events {
+        if let Some(told) = story::told(&recorded.event) {
+            let sign = match told.tone.sign() {
+                "" => Inline::default(),
+                sign => Inline::own(sign).own_and(" "),
+            };
+            table.row([
+                Inline::text(&duration(between(run.started_at, recorded.at)).replace(' ', "\u{A0}")),
+                sign.and(&told.phrase.markdown()),
+            ]);
+        }
+    }
+    nodes.push(Node::rows(Rank::Background, "step", table, 100));
+    if !apply.beside.is_empty() {
+        let others = apply.beside.iter().take(BARS).map(|other| {
+            let request = other.request.as_ref().map(|request| Inline::own(" for ").and(&place.request(request, true)));
+            Inline::text(&other.actor.0)
+                .and(&request.unwrap_or_default())
+                .own_and(", ")
+                .and(&Inline::text(&other.status.word().replace('_', " ")))
+                .own_and(" (")
+                .and(&place::run(other.run))
+                .own_and(")")
+        });
+        let line = Inline::own("At work on the same state at the same time: ").and(&Inline::join(others, "; "));
+        nodes.push(Node::block(Rank::Background, "note", Block::paragraph(&line)));
+    }
+    Some(Node::details("Timeline of the run", nodes))
+}
+
+fn bars(run: &Run, apply: &ApplyView) -> Vec<Bar> {
+    let last = apply.events.last().map_or(apply.at, |recorded| recorded.at);
+    let until = run.ended_at.unwrap_or(last);
+    let at = |found: fn(&RunEvent) -> bool| {
+        apply.events.iter().find(|recorded| found(&recorded.event)).map(|recorded: &RecordedEvent| recorded.at)
+    };
+    let reserved = at(|event| matches!(event, RunEvent::Reserved { .. }));
+    let began = at(|event| matches!(event, RunEvent::ApplyStarted));
+    let finished = at(|event| matches!(event, RunEvent::ApplyFinished { .. }));
+    let mut bars = Vec::new();
+    let mut bar = |name: &str, look, from, to| {
+        let section = "This run".to_owned();
+        bars.push(Bar { section, name: name.to_owned(), look, from, to });
+    };
+    let failed =
+        run.status.ended() && !matches!(run.status, RunStatus::Committed | RunStatus::Noop | RunStatus::DryRun);
+    let end = |to: Option<_>| to.unwrap_or(until);
+    let look = |over: bool| {
+        if over {
+            Look::Done
+        } else if failed {
+            Look::Failed
+        } else {
+            Look::Active
+        }
+    };
+    bar("check and reserve", look(reserved.is_some()), run.started_at, end(reserved));
+    if let Some(reserved) = reserved {
+        bar("plan again", look(began.is_some()), reserved, end(began));
+    }
+    if let Some(began) = began {
+        let well = finished.is_some() && !failed;
+        bar("apply", if well { Look::Done } else { look(false) }, began, end(finished));
+    }
+    bars.extend(resources(apply, until));
+    bars.extend(apply.beside.iter().take(BARS).map(|other| {
+        let request = other.request.as_ref().map(|request| format!(" {}", request.number)).unwrap_or_default();
+        Bar {
+            section: "Other runs".to_owned(),
+            name: format!("{}{request}", other.actor),
+            look: match other.status {
+                RunStatus::Committed | RunStatus::Noop | RunStatus::DryRun => Look::Done,
+                status if status.ended() => Look::Failed,
+                _ => Look::Active,
+            },
+            from: other.from.max(run.started_at - chrono::Duration::minutes(10)),
+            to: other.to.unwrap_or(until),
+        }
+    }));
+    bars
+}
+
+/// The resources that took longest.
+fn resources(apply: &ApplyView, until: chrono::DateTime<chrono::Utc>) -> Vec<Bar> {
+    let mut bars: Vec<Bar> = Vec::new();
+    for recorded in &apply.events {
+        let RunEvent::Resource { address, step, .. } = &recorded.event else { continue };
+        let look = match step {
+            ResourceStep::Started => {
+                let name = address.clone();
+                bars.push(Bar {
+                    section: "Resources".to_owned(),
+                    name,
+                    look: Look::Active,
+                    from: recorded.at,
+                    to: until,
+                });
+                continue;
+            }
+            ResourceStep::Progress => continue,
+            ResourceStep::Finished => Look::Done,
+            ResourceStep::Failed => Look::Failed,
+        };
+        if let Some(bar) = bars.iter_mut().rev().find(|bar| bar.name == *address && bar.look == Look::Active) {
+            bar.look = look;
+            bar.to = recorded.at;
+        }
+    }
+    bars.sort_by_key(|bar| (bar.look == Look::Done, std::cmp::Reverse(bar.to - bar.from)));
+    bars.truncate(BARS);
+    bars.sort_by_key(|bar| bar.from);
+    bars
+}

@@ -1,0 +1,204 @@
+//! Where a project of a request stands, in one sign and a few words: what a reader sees first.
+
+use crate::domain::coordination::forecast::ForecastRelation;
+use crate::domain::coordination::reservation::Blocker;
+use crate::domain::request::RequestPhase;
+use crate::domain::run::RunStatus;
+use crate::domain::run::event::RunEvent;
+use crate::report::conflict;
+use crate::report::view::{ApplyView, PlanView, PlannedView, ProjectView};
+
+/// Where a project stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// The request no longer touches it.
+    Dropped,
+    /// Planning failed.
+    PlanFailed,
+    /// The plan changes nothing.
+    NoChanges,
+    /// Nothing is in the way.
+    Ready,
+    /// Nothing is in the way now, but another open request meets it.
+    Near,
+    /// A reservation is in the way at the moment; its title.
+    Blocked(String),
+    /// What the plan reads or writes has changed since.
+    Stale,
+    /// The request was closed.
+    Closed,
+    /// Merged, not applied yet.
+    Waiting,
+    /// An apply is under way.
+    Applying,
+    /// Applied: the serial, when there is a new one.
+    Applied(Option<i64>),
+    /// A reservation stood in the way of the apply; its title.
+    Conflict(String),
+    /// The apply was refused, because the plan no longer held.
+    Refused,
+    /// The apply failed; nothing is left behind.
+    Failed,
+    /// The apply failed after it had changed real objects; they are kept reserved.
+    Quarantined,
+    /// The run lost its lease.
+    Lost,
+    /// Somebody ended the run.
+    Aborted,
+}
+
+/// How loud a status is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loudness {
+    /// All is well.
+    Calm,
+    /// Worth a look.
+    Careful,
+    /// Somebody has to do something.
+    Loud,
+}
+
+impl Status {
+    /// Where a project stands.
+    #[must_use]
+    pub fn of(project: &ProjectView, phase: RequestPhase) -> Self {
+        if let Some(apply) = &project.apply {
+            return Self::of_apply(apply);
+        }
+        match (&project.plan, phase) {
+            (PlanView::Dropped, _) => Self::Dropped,
+            (_, RequestPhase::Closed) => Self::Closed,
+            (PlanView::Failed { .. }, _) => Self::PlanFailed,
+            (PlanView::Planned(planned), RequestPhase::Open) => Self::of_plan(planned),
+            (PlanView::Planned(planned), RequestPhase::Merged) => {
+                if planned.spec.has_changes() {
+                    Self::Waiting
+                } else {
+                    Self::NoChanges
+                }
+            }
+        }
+    }
+
+    /// Where a plan stands.
+    #[must_use]
+    pub fn of_plan(planned: &PlannedView) -> Self {
+        let meets = |found: &ForecastRelation| *found != ForecastRelation::Independent;
+        if !planned.since.fresh() {
+            Self::Stale
+        } else if !planned.in_the_way.is_empty() {
+            Self::Blocked(conflict::title(&planned.in_the_way))
+        } else if !planned.spec.has_changes() {
+            Self::NoChanges
+        } else if planned.forecast.iter().any(|forecast| meets(&forecast.relation)) {
+            Self::Near
+        } else {
+            Self::Ready
+        }
+    }
+
+    /// What an apply came to.
+    #[must_use]
+    pub fn of_apply(apply: &ApplyView) -> Self {
+        let Some(run) = &apply.run else {
+            return Self::Failed;
+        };
+        match run.status {
+            RunStatus::Started | RunStatus::Waiting | RunStatus::Reserved | RunStatus::Applying => Self::Applying,
+            RunStatus::Committed => Self::Applied(run.result_serial.map(|serial| serial.0)),
+            RunStatus::Noop | RunStatus::DryRun => Self::Applied(None),
+            RunStatus::Conflict => Self::Conflict(title(&run.conflict, run.error.as_deref())),
+            RunStatus::Stale => Self::Refused,
+            RunStatus::Lost => Self::Lost,
+            RunStatus::Aborted if !quarantined(apply).is_empty() => Self::Quarantined,
+            RunStatus::Aborted => Self::Aborted,
+            RunStatus::Failed if !quarantined(apply).is_empty() => Self::Quarantined,
+            RunStatus::Failed => Self::Failed,
+        }
+    }
+
+    /// How loud it is.
+    #[must_use]
+    pub fn loudness(&self) -> Loudness {
+        match self {
+            Self::Dropped
+            | Self::NoChanges
+            | Self::Ready
+            | Self::Closed
+            | Self::Waiting
+            | Self::Applying
+            | Self::Applied(_) => Loudness::Calm,
+            Self::Near | Self::Blocked(_) => Loudness::Careful,
+            _ => Loudness::Loud,
+        }
+    }
+
+    /// A sign of one letter.
+    #[must_use]
+    pub fn sign(&self) -> &'static str {
+        match self {
+            Self::Dropped | Self::NoChanges | Self::Closed => "⚪",
+            Self::Ready => "🟢",
+            Self::Near => "🟡",
+            Self::Blocked(_) => "🟠",
+            Self::Stale | Self::Refused => "🔴",
+            Self::Waiting | Self::Applying => "🔵",
+            Self::Applied(_) => "✅",
+            Self::PlanFailed | Self::Failed | Self::Lost | Self::Aborted => "❌",
+            Self::Conflict(_) => "⛔",
+            Self::Quarantined => "🚨",
+        }
+    }
+
+    /// The same in words; names in it are text from outside.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Dropped => "no longer touched".to_owned(),
+            Self::PlanFailed => "planning failed".to_owned(),
+            Self::NoChanges => "no changes".to_owned(),
+            Self::Ready => "ready to merge".to_owned(),
+            Self::Near => "ready to merge, but another request meets it".to_owned(),
+            Self::Blocked(title) => format!("blocked for now: {title}"),
+            Self::Stale => "has to be planned again: the state has changed since the plan".to_owned(),
+            Self::Closed => "closed, nothing will be applied".to_owned(),
+            Self::Waiting => "merged, to be applied".to_owned(),
+            Self::Applying => "being applied".to_owned(),
+            Self::Applied(Some(serial)) => format!("applied as serial {serial}"),
+            Self::Applied(None) => "applied, there was nothing to do".to_owned(),
+            Self::Conflict(title) => format!("not applied: {title}"),
+            Self::Refused => "not applied: the reviewed plan no longer held".to_owned(),
+            Self::Failed => "the apply failed".to_owned(),
+            Self::Quarantined => "the apply failed half-way, some objects have changed".to_owned(),
+            Self::Lost => "the run was lost: its lease ended while it was at work".to_owned(),
+            Self::Aborted => "the run was ended from outside".to_owned(),
+        }
+    }
+}
+
+fn title(conflict: &[Blocker], error: Option<&str>) -> String {
+    match (conflict, error) {
+        ([], Some(error)) => error.to_owned(),
+        _ => conflict::title(conflict),
+    }
+}
+
+/// What a run changed for real without a commit.
+#[must_use]
+pub fn quarantined(apply: &ApplyView) -> Vec<String> {
+    let of = |event: &RunEvent| match event {
+        RunEvent::Quarantined { addresses } => addresses.clone(),
+        _ => Vec::new(),
+    };
+    apply.events.iter().flat_map(|recorded| of(&recorded.event)).collect()
+}
+
+/// What a run was at when it was cut off.
+#[must_use]
+pub fn in_flight(apply: &ApplyView) -> Vec<String> {
+    let of = |event: &RunEvent| match event {
+        RunEvent::InFlight { addresses } => addresses.clone(),
+        _ => Vec::new(),
+    };
+    apply.events.iter().flat_map(|recorded| of(&recorded.event)).collect()
+}

@@ -1,0 +1,154 @@
+//! Comments by example: each is what a reader of the request sees.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::domain::coordination::reservation::HeldAs;
+use crate::domain::id::Serial;
+use crate::domain::plan::action::Action;
+use crate::domain::run::RunStatus;
+use crate::domain::run::event::RunEvent;
+use crate::report::fixture::{self, Plan, at, blocker, changed_row, planned, project, request};
+use crate::report::view::PlannedView;
+
+fn github(view: &RequestView) -> String {
+    comment(view, ForgeKind::Github)
+}
+
+fn with(edit: impl FnOnce(&mut PlannedView)) -> RequestView {
+    let mut planned = planned(fixture::network());
+    edit(&mut planned);
+    request(vec![project("network", PlanView::Planned(Box::new(planned)))])
+}
+
+#[test]
+fn a_small_plan() {
+    assert_snapshot!(github(&fixture::small()));
+}
+
+#[test]
+fn a_plan_without_changes() {
+    let spec = Plan::new("prod/network").spec();
+    assert_snapshot!(github(&request(vec![project("network", PlanView::Planned(Box::new(planned(spec))))])));
+}
+
+#[test]
+fn three_projects_and_one_that_is_no_longer_touched() {
+    let mut view = fixture::neighbours();
+    let error = "terraform plan failed\n  because infra/dns/main.tf:4: Unsupported argument: an argument named \"recrods\" is not expected here";
+    let failed = PlanView::Failed {
+        error: error.to_owned(),
+        head: fixture::HEAD.to_owned(),
+        job_url: Some("https://github.com/acme/infra/actions/runs/901".to_owned()),
+        at: at(30),
+    };
+    view.projects.insert(0, project("dns", failed));
+    view.projects.push(project("mail", PlanView::Planned(Box::new(planned(Plan::new("prod/mail").spec())))));
+    view.projects.push(project("old", PlanView::Dropped));
+    assert_snapshot!(github(&view));
+    view.projects.pop();
+    assert_snapshot!(github(&view));
+}
+
+#[test]
+fn a_reservation_in_the_way() {
+    let held = blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"]);
+    assert_snapshot!(github(&with(|planned| planned.in_the_way = vec![held])));
+}
+
+#[test]
+fn a_stale_plan() {
+    assert_snapshot!(github(&with(|planned| {
+        planned.since.write = vec![changed_row("aws_route_table.private")];
+        planned.since.read = vec![changed_row("aws_vpc.main")];
+        planned.since.outside = vec![changed_row("aws_iam_role.deploy")];
+        planned.trunk_serial = Serial(42);
+    })));
+}
+
+#[test]
+fn a_forecast_with_all_relations() {
+    assert_snapshot!(github(&fixture::neighbours()));
+}
+
+#[test]
+fn a_destroy_plan() {
+    let spec = Plan::new("prod/network")
+        .write("aws_db_instance.main", Action::Delete, &[], "infra/network/db.tf:3")
+        .write("aws_s3_bucket.logs", Action::Forget, &[], "infra/network/logs.tf:1")
+        .write("aws_vpc.main", Action::Delete, &[], "infra/network/main.tf:1")
+        .edit(|spec| spec.scope.targets = vec!["aws_vpc.main".to_owned()])
+        .destroy()
+        .spec();
+    assert_snapshot!(github(&request(vec![project("network", PlanView::Planned(Box::new(planned(spec))))])));
+}
+
+#[test]
+fn hostile_texts() {
+    assert_snapshot!(github(&fixture::hostile()));
+}
+
+#[test]
+fn a_plan_that_failed() {
+    let error = "terraform plan failed\n  because infra/network/main.tf:4: Invalid reference\n  the token was ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let failed = PlanView::Failed {
+        error: error.to_owned(),
+        head: fixture::HEAD.to_owned(),
+        job_url: Some("https://github.com/acme/infra/actions/runs/901".to_owned()),
+        at: at(30),
+    };
+    assert_snapshot!(github(&request(vec![project("network", failed)])));
+}
+
+#[test]
+fn after_the_merge_a_committed_serial() {
+    assert_snapshot!(github(&fixture::committed()));
+}
+
+#[test]
+fn after_the_merge_a_conflict() {
+    assert_snapshot!(github(&fixture::conflicted()));
+}
+
+#[test]
+fn after_the_merge_a_failure_that_left_objects() {
+    assert_snapshot!(github(&fixture::quarantined()));
+}
+
+#[test]
+fn after_the_merge_a_lost_run() {
+    assert_snapshot!(github(&fixture::lost()));
+}
+
+#[test]
+fn after_the_merge_a_plan_that_no_longer_held() {
+    let mut events: Vec<(i64, RunEvent)> = fixture::beginning().into_iter().take(1).collect();
+    let (read, write) = (vec![changed_row("aws_vpc.main")], Vec::new());
+    events.push((602, RunEvent::StaleCheckFailed { read, write, revalidate: false }));
+    assert_snapshot!(github(&fixture::merged(fixture::apply(fixture::run(RunStatus::Stale), events))));
+}
+
+#[test]
+fn a_merge_request_on_gitlab() {
+    let mut view = fixture::neighbours();
+    view.server_url = Some("https://git.example.com".to_owned());
+    view.request.forge = ForgeKind::Gitlab;
+    if let PlanView::Planned(planned) = &mut view.projects[0].plan {
+        planned.forecast.iter_mut().for_each(|other| other.request.forge = ForgeKind::Gitlab);
+    }
+    assert_snapshot!(comment(&view, ForgeKind::Gitlab));
+}
+
+#[test]
+fn five_thousand_changes_fit_and_the_rest_is_counted() {
+    let view = fixture::many(5_000);
+    let text = github(&view);
+    assert!(text.chars().count() <= 65_000 && text.len() <= 250_000);
+    let rows = text.lines().filter(|line| line.contains("`module.zone") && line.starts_with('|')).count();
+    let (_, tail) = text.split_once("Not shown here: ").unwrap();
+    assert!(tail.starts_with(&format!("{} changes", 5_000 - rows)), "{rows} {tail}");
+    assert!(text.len() > 60_000, "the room is used: {}", text.len());
+    // The first screen, as a reader sees it.
+    let head: Vec<&str> = text.lines().take(24).collect();
+    assert_snapshot!(format!("{}\n…\n{tail}", head.join("\n")));
+}

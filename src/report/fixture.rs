@@ -1,0 +1,524 @@
+//! Requests built by hand for the examples: specs, runs, reservations and everything around them.
+
+use chrono::{DateTime, Duration, TimeZone as _, Utc};
+use uuid::Uuid;
+
+use super::view::{
+    ApplyView, ChangedValue, ForecastView, HistoryLine, NearbyRun, PlanView, PlannedView, ProjectView, RequestView,
+};
+use crate::domain::address::{Address, Pattern};
+use crate::domain::coordination::forecast::{ForecastRelation, forecast};
+use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim, HeldAs, Relation, Reservation};
+use crate::domain::coordination::staleness::Staleness;
+use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::plan::action::Action;
+use crate::domain::plan::fingerprint::Fingerprint;
+use crate::domain::plan::spec::{
+    DataEntry, Digests, EdgeSource, FORMAT_VERSION, LaneFacts, OutputEntry, PlanMode, PlanSpec, ReadEntry, Scope,
+    SpecProject, SpecState, Via, WriteEntry,
+};
+use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
+use crate::domain::run::event::{ChangedRow, Neighbour, RecordedEvent, ResourceStep, RunEvent};
+use crate::domain::run::{Origin, Run, RunKind, RunStatus, Tools};
+
+pub(super) const HEAD: &str = "4f2d91c07b3e5a6688d0c1b2a3f4e5d6c7b8a990";
+
+/// So many seconds after the moment at which every story begins.
+pub(super) fn at(seconds: i64) -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2026, 3, 9, 14, 0, 0).unwrap() + Duration::seconds(seconds)
+}
+
+fn id(number: u128) -> Uuid {
+    Uuid::from_u128(0x0195_7b2c_0000_7000_8000_0000_0000_0000 + number)
+}
+
+pub(super) fn run_id(number: u128) -> RunId {
+    RunId(id(number))
+}
+
+pub(super) fn actor(name: &str) -> Actor {
+    Actor(name.to_owned())
+}
+
+pub(super) fn tools() -> Tools {
+    let providers =
+        [("registry.terraform.io/hashicorp/aws", "5.91.0"), ("registry.terraform.io/hashicorp/random", "3.7.1")];
+    Tools {
+        program: "terraform".to_owned(),
+        version: "1.11.4".to_owned(),
+        providers: providers.iter().map(|(name, version)| ((*name).to_owned(), (*version).to_owned())).collect(),
+    }
+}
+
+/// A spec, piece by piece.
+pub(super) struct Plan(PlanSpec);
+
+impl Plan {
+    pub(super) fn new(state: &str) -> Self {
+        Self(PlanSpec {
+            format_version: FORMAT_VERSION,
+            id: SpecId(id(7_000)),
+            state: SpecState {
+                name: StateName::new(state).unwrap(),
+                lineage: Some(Lineage("5a2c".to_owned())),
+                serial: Serial(41),
+            },
+            actor: actor("alice"),
+            origin: Origin::default(),
+            project: SpecProject {
+                dir: "infra/network".to_owned(),
+                workspace: "default".to_owned(),
+                var_files: Vec::new(),
+                variables: Vec::new(),
+                ephemeral: Vec::new(),
+            },
+            scope: Scope::default(),
+            tools: tools(),
+            write: Vec::new(),
+            outputs: Vec::new(),
+            read: Vec::new(),
+            data: Vec::new(),
+            digests: Digests::default(),
+            lane: LaneFacts::default(),
+            digest: String::new(),
+        })
+    }
+
+    pub(super) fn edit(mut self, edit: impl FnOnce(&mut PlanSpec)) -> Self {
+        edit(&mut self.0);
+        self
+    }
+
+    pub(super) fn entry(mut self, entry: WriteEntry) -> Self {
+        self.0.write.push(entry);
+        self
+    }
+
+    pub(super) fn write(self, address: &str, actions: Action, changed: &[&str], place: &str) -> Self {
+        self.entry(entry(address, actions, changed, place))
+    }
+
+    pub(super) fn output(mut self, name: &str, actions: Action) -> Self {
+        self.0.outputs.push(OutputEntry { name: name.to_owned(), actions, print: Fingerprint::default() });
+        self
+    }
+
+    pub(super) fn read(mut self, pattern: &str, from: &str) -> Self {
+        let pattern = Pattern::parse(pattern).unwrap();
+        self.0.read.push(ReadEntry { pattern, via: via(from) });
+        self
+    }
+
+    pub(super) fn data(mut self, pattern: &str, from: &str) -> Self {
+        let pattern = Pattern::parse(pattern).unwrap();
+        self.0.data.push(DataEntry { pattern, via: Some(via(from)), deferred: false });
+        self
+    }
+
+    pub(super) fn destroy(mut self) -> Self {
+        self.0.scope.mode = PlanMode::Destroy;
+        self
+    }
+
+    pub(super) fn spec(mut self) -> PlanSpec {
+        self.0.write.sort_by(|a, b| a.address.cmp(&b.address));
+        self.0.sealed()
+    }
+}
+
+fn via(from: &str) -> Via {
+    Via { from: from.to_owned(), source: EdgeSource::Configuration, through: Vec::new() }
+}
+
+pub(super) fn entry(address: &str, actions: Action, changed: &[&str], place: &str) -> WriteEntry {
+    WriteEntry {
+        address: Address::parse(address).unwrap(),
+        deposed: None,
+        actions,
+        moved_from: None,
+        import_id: None,
+        reason: None,
+        replace_paths: None,
+        print: Fingerprint {
+            changed: changed.iter().map(|name| (*name).to_owned()).collect(),
+            ..Fingerprint::default()
+        },
+        place: (!place.is_empty()).then(|| place.to_owned()),
+    }
+}
+
+/// The plan of a small change to a network.
+pub(super) fn network() -> PlanSpec {
+    let replaced = WriteEntry {
+        reason: Some("replace_because_cannot_update".to_owned()),
+        replace_paths: Some("[[\"availability_zone\"]]".to_owned()),
+        ..entry(
+            "aws_subnet.private[\"b\"]",
+            Action::DeleteCreate,
+            &["arn", "availability_zone", "id"],
+            "infra/network/subnets.tf:21",
+        )
+    };
+    Plan::new("prod/network")
+        .write("aws_route_table.private", Action::Update, &["route", "tags"], "infra/network/routes.tf:8")
+        .write("aws_subnet.private[\"c\"]", Action::Create, &["cidr_block"], "infra/network/subnets.tf:21")
+        .write("module.nat.aws_eip.this", Action::Create, &["domain"], "modules/nat/main.tf:3")
+        .write("module.nat.aws_nat_gateway.this", Action::Create, &["subnet_id"], "modules/nat/main.tf:9")
+        .entry(replaced)
+        .output("private_subnet_ids", Action::Update)
+        .read("aws_vpc.main", "aws_subnet.private")
+        .read("aws_subnet.public", "module.nat.aws_nat_gateway.this")
+        .data("data.aws_availability_zones.here", "aws_subnet.private")
+        .spec()
+}
+
+pub(super) fn known(texts: &[&str]) -> Option<Vec<Address>> {
+    Some(texts.iter().map(|text| Address::parse(text).unwrap()).collect())
+}
+
+pub(super) fn planned(spec: PlanSpec) -> PlannedView {
+    PlannedView {
+        trunk_serial: spec.state.serial,
+        spec,
+        values: Vec::new(),
+        head: HEAD.to_owned(),
+        at: at(0),
+        job_url: Some("https://github.com/acme/infra/actions/runs/901".to_owned()),
+        since: Staleness::default(),
+        in_the_way: Vec::new(),
+        beside: Vec::new(),
+        forecast: Vec::new(),
+        history: Vec::new(),
+        known: known(&["aws_vpc.main", "aws_subnet.public[0]", "aws_route_table.private", "aws_subnet.private[\"b\"]"]),
+    }
+}
+
+pub(super) fn project(name: &str, plan: PlanView) -> ProjectView {
+    ProjectView {
+        name: name.to_owned(),
+        dir: format!("infra/{name}"),
+        workspace: "default".to_owned(),
+        state: StateName::new(format!("prod/{name}")).unwrap(),
+        plan,
+        apply: None,
+    }
+}
+
+pub(super) fn request_ref(number: u64) -> RequestRef {
+    RequestRef { forge: ForgeKind::Github, repository: "acme/infra".to_owned(), number }
+}
+
+pub(super) fn request(projects: Vec<ProjectView>) -> RequestView {
+    RequestView {
+        request: request_ref(7),
+        head: HEAD.to_owned(),
+        phase: RequestPhase::Open,
+        now: at(95),
+        projects,
+        server_url: Some("https://github.com".to_owned()),
+    }
+}
+
+pub(super) fn small() -> RequestView {
+    request(vec![project("network", PlanView::Planned(Box::new(planned(network()))))])
+}
+
+pub(super) fn origin(number: u64) -> Origin {
+    Origin {
+        forge: Some("github".to_owned()),
+        repository: Some("acme/infra".to_owned()),
+        request: Some(number),
+        commit: Some(HEAD.to_owned()),
+        job_url: None,
+    }
+}
+
+pub(super) fn reservation(pattern: &str, mode: AccessMode, held_as: HeldAs) -> Reservation {
+    Reservation {
+        run: run_id(12),
+        holder: actor("bob"),
+        origin: origin(12),
+        claim: Claim { pattern: Pattern::parse(pattern).unwrap(), mode },
+        held_as,
+        asked_at: at(-250),
+        acquired_at: Some(at(-250)),
+        expires_at: (held_as == HeldAs::Run).then(|| at(650)),
+        ticket: 4,
+    }
+}
+
+pub(super) fn blocker(pattern: &str, held_as: HeldAs, met: &[&str]) -> Blocker {
+    Blocker {
+        reservation: reservation(pattern, AccessMode::Write, held_as),
+        met: met.iter().map(|pattern| Claim::read(Pattern::parse(pattern).unwrap())).collect(),
+        at: at(0),
+    }
+}
+
+pub(super) fn changed_row(row: &str) -> ChangedRow {
+    ChangedRow { row: row.to_owned(), serial: Serial(42), run: Some(run_id(12)), actor: actor("bob") }
+}
+
+/// Another open request whose spec claims this.
+pub(super) fn other(number: u64, title: &str, ours: &PlanSpec, writes: &[&str], reads: &[&str]) -> ForecastView {
+    let claim = |text: &&str| Pattern::parse(text).unwrap();
+    let theirs: Vec<Claim> =
+        writes.iter().map(claim).map(Claim::write).chain(reads.iter().map(claim).map(Claim::read)).collect();
+    let (relation, meetings) = forecast(&ours.claims(), &theirs);
+    ForecastView {
+        request: request_ref(number),
+        title: title.to_owned(),
+        actor: actor("bob"),
+        spec: SpecId(id(u128::from(number))),
+        relation,
+        meetings,
+    }
+}
+
+/// A request with neighbours in every relation.
+pub(super) fn neighbours() -> RequestView {
+    let spec = network();
+    let forecast = vec![
+        other(9, "Add the staging cluster", &spec, &["aws_eks_cluster.staging"], &["aws_vpc.main"]),
+        other(
+            11,
+            "Open a port for metrics",
+            &spec,
+            &["aws_security_group_rule.metrics"],
+            &["aws_subnet.private[\"c\"]"],
+        ),
+        other(12, "Renumber the network", &spec, &["aws_vpc.main"], &[]),
+        other(
+            15,
+            "NAT gateways for all [zones](http://e.x)",
+            &spec,
+            &["module.nat.aws_eip.this", "module.nat.aws_nat_gateway.this"],
+            &[],
+        ),
+    ];
+    let relations: Vec<ForecastRelation> = forecast.iter().map(|other| other.relation).collect();
+    assert_eq!(
+        relations,
+        [
+            ForecastRelation::Independent,
+            ForecastRelation::TheyReadOurs,
+            ForecastRelation::WeReadTheirs,
+            ForecastRelation::BothWrite
+        ]
+    );
+    let history = vec![HistoryLine {
+        serial: Serial(38),
+        at: at(-86_400),
+        actor: actor("bob"),
+        request: Some(request_ref(3)),
+        run: Some(run_id(3)),
+        source: "apply",
+        rows: vec!["aws_vpc.main".to_owned(), "aws_route_table.private".to_owned()],
+    }];
+    let planned = PlannedView {
+        forecast,
+        history,
+        beside: vec![reservation("aws_iam_role.deploy", AccessMode::Write, HeldAs::Run)],
+        ..planned(spec)
+    };
+    request(vec![project("network", PlanView::Planned(Box::new(planned)))])
+}
+
+/// A run of the network's plan that ended, or not.
+pub(super) fn run(status: RunStatus) -> Run {
+    Run {
+        id: run_id(77),
+        state: StateId(id(1)),
+        kind: RunKind::Apply,
+        status,
+        actor: actor("alice"),
+        origin: origin(7),
+        spec: Some(SpecId(id(7_000))),
+        source_serial: Serial(41),
+        tools: tools(),
+        claims: Vec::new(),
+        started_at: at(600),
+        ended_at: status.ended().then(|| at(703)),
+        result_serial: (status == RunStatus::Committed).then_some(Serial(43)),
+        error: None,
+        conflict: Vec::new(),
+    }
+}
+
+/// The first events of every run that gets its reservations.
+pub(super) fn beginning() -> Vec<(i64, RunEvent)> {
+    let resource = |address: &str, action: &str, step| RunEvent::Resource {
+        address: address.to_owned(),
+        action: action.to_owned(),
+        step,
+        elapsed_seconds: 0,
+    };
+    vec![
+        (600, RunEvent::SpecLoaded { spec: SpecId(id(7_000)), source_serial: Serial(41), trunk_serial: Serial(42) }),
+        (601, RunEvent::StaleCheckPassed { outside: vec![changed_row("aws_iam_role.deploy")] }),
+        (
+            603,
+            RunEvent::Reserved {
+                writes: 6,
+                reads: 3,
+                expires_at: Some(at(1_500)),
+                beside: vec![Neighbour { run: run_id(12), actor: actor("bob"), relation: Relation::Disjoint }],
+            },
+        ),
+        (
+            611,
+            RunEvent::LaneChosen {
+                lane: "narrow".to_owned(),
+                reasons: Vec::new(),
+                slice_rows: 11,
+                trunk_rows: 4_210,
+                targets: 6,
+            },
+        ),
+        (634, RunEvent::Replanned { relation: "identical".to_owned(), differences: Vec::new() }),
+        (634, RunEvent::ApplyStarted),
+        (635, resource("module.nat.aws_eip.this", "create", ResourceStep::Started)),
+        (635, resource("aws_subnet.private[\"b\"]", "delete", ResourceStep::Started)),
+        (638, resource("module.nat.aws_eip.this", "create", ResourceStep::Finished)),
+        (647, resource("aws_subnet.private[\"b\"]", "delete", ResourceStep::Finished)),
+        (648, resource("module.nat.aws_nat_gateway.this", "create", ResourceStep::Started)),
+    ]
+}
+
+pub(super) fn apply(run: Run, events: Vec<(i64, RunEvent)>) -> ApplyView {
+    ApplyView {
+        run: Some(run),
+        events: events
+            .into_iter()
+            .zip(1..)
+            .map(|((seconds, event), seq)| RecordedEvent { seq, at: at(seconds), event })
+            .collect(),
+        beside: vec![NearbyRun {
+            run: run_id(12),
+            actor: actor("bob"),
+            request: Some(request_ref(12)),
+            status: RunStatus::Committed,
+            from: at(580),
+            to: Some(at(671)),
+        }],
+        error: None,
+        next: Vec::new(),
+        job_url: Some("https://github.com/acme/infra/actions/runs/907".to_owned()),
+        at: at(703),
+    }
+}
+
+pub(super) fn merged(apply: ApplyView) -> RequestView {
+    let mut view = small();
+    view.phase = RequestPhase::Merged;
+    view.now = at(710);
+    view.projects[0].apply = Some(apply);
+    view
+}
+
+pub(super) fn committed() -> RequestView {
+    let mut events = beginning();
+    let address = "module.nat.aws_nat_gateway.this".to_owned();
+    let action = "create".to_owned();
+    events.extend([
+        (697, RunEvent::Resource { address, action, step: ResourceStep::Finished, elapsed_seconds: 49 }),
+        (698, RunEvent::ApplyFinished { success: true }),
+        (702, RunEvent::Committed { serial: Serial(43), rows_opened: 6, rows_closed: 3 }),
+    ]);
+    merged(apply(run(RunStatus::Committed), events))
+}
+
+pub(super) fn conflicted() -> RequestView {
+    let run = Run {
+        conflict: vec![
+            blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"]),
+            blocker("aws_subnet.public", HeldAs::Quarantine, &["aws_subnet.public"]),
+        ],
+        error: Some("aws_vpc.main is reserved by bob (and 1 more)".to_owned()),
+        ..run(RunStatus::Conflict)
+    };
+    merged(apply(run, beginning().into_iter().take(2).collect()))
+}
+
+pub(super) fn quarantined() -> RequestView {
+    let mut events = beginning();
+    let address = "module.nat.aws_nat_gateway.this".to_owned();
+    let action = "create".to_owned();
+    events.extend([
+        (690, RunEvent::Resource { address, action, step: ResourceStep::Failed, elapsed_seconds: 42 }),
+        (691, RunEvent::ApplyFinished { success: false }),
+        (
+            692,
+            RunEvent::Quarantined {
+                addresses: vec!["module.nat.aws_eip.this".to_owned(), "aws_subnet.private[\"b\"]".to_owned()],
+            },
+        ),
+    ]);
+    let error = "terraform apply failed\n  because module.nat.aws_nat_gateway.this: creating EC2 NAT Gateway: \
+                 NatGatewayLimitExceeded: the limit of 5 is reached";
+    merged(apply(Run { error: Some(error.to_owned()), ..run(RunStatus::Failed) }, events))
+}
+
+pub(super) fn lost() -> RequestView {
+    let mut events = beginning();
+    events.extend([
+        (1_501, RunEvent::LeaseLost),
+        (1_501, RunEvent::Quarantined { addresses: vec!["module.nat.aws_eip.this".to_owned()] }),
+        (1_501, RunEvent::InFlight { addresses: vec!["module.nat.aws_nat_gateway.this".to_owned()] }),
+    ]);
+    merged(apply(Run { ended_at: Some(at(1_501)), ..run(RunStatus::Lost) }, events))
+}
+
+/// What cases B41 and B43 found others to break on.
+pub(super) const HOSTILE: &str =
+    "```\n</details><h1>x</h1>\n@example-org/everyone ~~~ <!-- our-marker -->\n/close\n::error::x";
+
+/// Hostile text wherever text from outside can be.
+pub(super) fn hostile() -> RequestView {
+    let key = "a|b`@alice [x](javascript:0) </details>";
+    let address = format!("aws_instance.web[{}]", crate::domain::address::quoted(key));
+    let named = WriteEntry {
+        place: Some("infra/</td>|`x.tf:3".to_owned()),
+        ..entry(&address, Action::Update, &["tags|`", "</code>"], "")
+    };
+    let plan = Plan::new("prod/</summary>|net`work").entry(named).read(&address, &address);
+    let spec = plan.edit(|spec| spec.actor = actor("@everyone</b>\n/merge")).spec();
+    let values = vec![
+        ChangedValue {
+            address: address.clone(),
+            attribute: "user_data".to_owned(),
+            before: Some(serde_json::to_string(HOSTILE).unwrap()),
+            after: None,
+        },
+        ChangedValue {
+            address,
+            attribute: "environment".to_owned(),
+            before: None,
+            after: Some(
+                r#"[{"name":"SOME_API_KEY","value":"hunter2-not-real"},{"name":"MODE","value":"open"}]"#.to_owned(),
+            ),
+        },
+    ];
+    let mut other = other(15, HOSTILE, &spec, &["aws_instance.web"], &[]);
+    other.actor = actor(HOSTILE);
+    let mut held = blocker("aws_instance.web", HeldAs::Run, &["aws_instance.web"]);
+    held.reservation.holder = actor(HOSTILE);
+    let planned = PlannedView { values, forecast: vec![other], in_the_way: vec![held], ..planned(spec) };
+    let failed = PlanView::Failed { error: HOSTILE.to_owned(), head: HEAD.to_owned(), job_url: None, at: at(5) };
+    request(vec![project("we</summary>|b`", PlanView::Planned(Box::new(planned))), project("@alice", failed)])
+}
+
+/// A plan of many changes.
+pub(super) fn many(changes: usize) -> RequestView {
+    let mut plan = Plan::new("prod/dns");
+    for number in 0..changes {
+        let address = format!("module.zone[\"{}\"].aws_route53_record.this[\"host-{number}\"]", number % 7);
+        let action = match number % 500 {
+            0 => Action::Delete,
+            1..30 => Action::Update,
+            _ => Action::Create,
+        };
+        plan = plan.write(&address, action, &["records", "ttl"], "modules/zone/main.tf:14");
+    }
+    request(vec![project("dns", PlanView::Planned(Box::new(planned(plan.spec()))))])
+}

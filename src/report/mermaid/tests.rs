@@ -1,0 +1,1 @@
+//! What the diagrams look like, by example.

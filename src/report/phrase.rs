@@ -1,0 +1,102 @@
+//! Sentences that are told in more than one place: one wording, written for the terminal and for Markdown.
+
+use super::markdown::Inline;
+use super::style::{bold, plain};
+
+/// A sentence of our own words and of names from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Phrase(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Own(String),
+    Name(String),
+    Strong(String),
+    Prose(String),
+}
+
+impl Phrase {
+    /// Begins with words of our own.
+    #[must_use]
+    pub fn own(text: impl Into<String>) -> Self {
+        Self::default().and(text)
+    }
+
+    /// Goes on with words of our own.
+    #[must_use]
+    pub fn and(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Part::Own(text.into()));
+        self
+    }
+
+    /// An address, a pattern, a file: code where there is such a thing.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.0.push(Part::Name(name.into()));
+        self
+    }
+
+    /// A word that matters, as a holder or a number.
+    #[must_use]
+    pub fn strong(mut self, word: impl Into<String>) -> Self {
+        self.0.push(Part::Strong(word.into()));
+        self
+    }
+
+    /// A sentence from outside.
+    #[must_use]
+    pub fn prose(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Part::Prose(text.into()));
+        self
+    }
+
+    /// Some names with commas between them, and how many more there are.
+    #[must_use]
+    pub fn names(mut self, all: &[String], most: usize) -> Self {
+        for (position, name) in all.iter().take(most).enumerate() {
+            if position > 0 {
+                self = self.and(", ");
+            }
+            self = self.name(name.clone());
+        }
+        let more = all.len().saturating_sub(most);
+        if more > 0 { self.and(format!(" and {more} more")) } else { self }
+    }
+
+    /// Without colours or markup: for titles, annotations and logs.
+    #[must_use]
+    pub fn bare(&self) -> String {
+        self.0.iter().map(|part| plain(part.text())).collect()
+    }
+
+    /// For a terminal.
+    #[must_use]
+    pub fn terminal(&self) -> String {
+        let write = |part: &Part| match part {
+            Part::Strong(text) => bold(plain(text)),
+            other => plain(other.text()),
+        };
+        self.0.iter().map(write).collect()
+    }
+
+    /// For Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> Inline {
+        self.0.iter().fold(Inline::default(), |line, part| {
+            line.and(&match part {
+                Part::Own(text) => Inline::words(text),
+                Part::Name(text) => Inline::code(text),
+                Part::Strong(text) => Inline::text(text).bold(),
+                Part::Prose(text) => Inline::hint(text),
+            })
+        })
+    }
+}
+
+impl Part {
+    fn text(&self) -> &str {
+        match self {
+            Self::Own(text) | Self::Name(text) | Self::Strong(text) | Self::Prose(text) => text,
+        }
+    }
+}

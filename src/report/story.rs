@@ -1,0 +1,165 @@
+//! What happened to a run, event by event, in sentences: for the terminal, for `kl show`, and for comments.
+
+use super::phrase::Phrase;
+use super::style::{bold, count, dim, good, loud, warn};
+use crate::domain::run::event::{ChangedRow, RunEvent};
+
+/// So many rows are named in one line; the rest is counted.
+const MAX_NAMED: usize = 5;
+
+/// How a sentence is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// It went well.
+    Good,
+    /// To keep in mind.
+    Careful,
+    /// It needs somebody.
+    Alarm,
+    /// It goes on, later.
+    Waits,
+    /// A step, in the background.
+    Quiet,
+    /// A step that deserves a line of its own.
+    Step,
+}
+
+/// A sentence about an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// How it is meant.
+    pub tone: Tone,
+    /// The sentence.
+    pub phrase: Phrase,
+}
+
+impl Tone {
+    /// A sign that says the same without colours.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Good => "✓",
+            Self::Careful | Self::Alarm => "!",
+            Self::Waits => "…",
+            Self::Quiet => "·",
+            Self::Step => "",
+        }
+    }
+}
+
+impl Told {
+    /// The line for a terminal.
+    #[must_use]
+    pub fn terminal(&self) -> String {
+        let text = self.phrase.terminal();
+        let sign = self.tone.sign();
+        match self.tone {
+            Tone::Good => format!("{} {text}", good(sign)),
+            Tone::Careful | Tone::Waits => format!("{} {text}", warn(sign)),
+            Tone::Alarm => format!("{} {text}", loud(sign)),
+            Tone::Quiet => dim(format!("{sign} {text}")),
+            Tone::Step => bold(text),
+        }
+    }
+}
+
+fn rows(all: &[ChangedRow]) -> Vec<String> {
+    all.iter().map(|row| format!("{} (serial {} by {})", row.row, row.serial, row.actor)).collect()
+}
+
+/// The sentence for an event; none for what would only repeat another one, and for single resources.
+#[must_use]
+pub fn told(event: &RunEvent) -> Option<Told> {
+    let say = |tone, phrase| Some(Told { tone, phrase });
+    let named = |text: &str, names: &[String]| Phrase::own(text).names(names, MAX_NAMED);
+    match event {
+        RunEvent::SpecLoaded { spec, source_serial, trunk_serial } => say(
+            Tone::Quiet,
+            Phrase::own(format!(
+                "Spec {spec}, planned at serial {source_serial}; the state is at serial {trunk_serial}"
+            )),
+        ),
+        RunEvent::StaleCheckPassed { outside } if outside.is_empty() => None,
+        RunEvent::StaleCheckPassed { outside } => {
+            say(Tone::Good, named("Changed since the plan, outside of what it reads and writes: ", &rows(outside)))
+        }
+        RunEvent::StaleCheckFailed { read, write, revalidate } => {
+            let all: Vec<ChangedRow> = write.iter().chain(read).cloned().collect();
+            let then = if *revalidate { "; planning again decides" } else { "; the plan no longer holds" };
+            say(Tone::Alarm, named("Changed since the plan: ", &rows(&all)).and(then))
+        }
+        RunEvent::Waiting { behind } => {
+            let behind: Vec<String> = behind.iter().map(ToString::to_string).collect();
+            say(Tone::Waits, Phrase::own("Waiting in turn behind ").names(&behind, behind.len()))
+        }
+        RunEvent::Reserved { writes, reads, beside, .. } => {
+            let beside = match beside.len() {
+                0 => String::new(),
+                number => format!(", beside {}", count(number, "other run")),
+            };
+            say(
+                Tone::Good,
+                Phrase::own(format!("Reserved {} to write, {reads} to read{beside}", count(*writes, "pattern"))),
+            )
+        }
+        RunEvent::Reclaimed { from } => {
+            say(Tone::Careful, Phrase::own(format!("Took over the ended lease of run {from}")))
+        }
+        RunEvent::LaneChosen { lane, reasons, slice_rows, trunk_rows, targets } => {
+            let size = format!(": {slice_rows} of {trunk_rows} rows, {}", count(*targets, "target"));
+            let phrase = Phrase::own("Lane ").prose(lane).and(size);
+            say(Tone::Quiet, if reasons.is_empty() { phrase } else { sentences(phrase.and(": "), reasons) })
+        }
+        RunEvent::Replanned { relation, differences } if differences.is_empty() => {
+            say(Tone::Good, Phrase::own("Planned again: ").prose(relation.replace('_', " ")))
+        }
+        RunEvent::Replanned { relation, differences } => say(
+            Tone::Quiet,
+            sentences(Phrase::own("Planned again: ").strong(relation.replace('_', " ")).and(": "), differences),
+        ),
+        RunEvent::FellBack { reason } => {
+            say(Tone::Careful, Phrase::own("Falling back to the footprint lane: ").prose(reason))
+        }
+        RunEvent::VersionsDiffer { differences } => {
+            say(Tone::Careful, sentences(Phrase::own("Other versions: "), differences))
+        }
+        RunEvent::ApplyStarted => say(Tone::Step, Phrase::own("Applying")),
+        RunEvent::DriftObserved { addresses } => {
+            say(Tone::Careful, named("Differs in reality, left alone (kl refresh takes it over): ", addresses))
+        }
+        RunEvent::SoftRows { left, .. } if left.is_empty() => None,
+        RunEvent::SoftRows { left, .. } => say(Tone::Quiet, named("Metadata left as the state has it: ", left)),
+        RunEvent::Committed { serial, rows_opened, rows_closed } => {
+            let rows = count((*rows_opened).max(*rows_closed), "row");
+            let phrase = Phrase::own("Committed serial ").strong(serial.to_string()).and(format!(" ({rows} changed)"));
+            say(Tone::Good, phrase)
+        }
+        RunEvent::LeaseLate { reason } => {
+            say(Tone::Careful, Phrase::own("The lease could not be renewed yet: ").prose(reason))
+        }
+        RunEvent::LeaseLost => {
+            say(Tone::Alarm, Phrase::own("The lease is lost: another run has taken the reservations"))
+        }
+        RunEvent::Quarantined { addresses } => {
+            say(Tone::Alarm, named("Changed for real, not in the state yet, and kept reserved: ", addresses))
+        }
+        RunEvent::InFlight { addresses } => say(
+            Tone::Alarm,
+            Phrase::own("Cut off while working on ").names(addresses, MAX_NAMED).and(": look at the provider"),
+        ),
+        RunEvent::Aborted { by } => say(Tone::Alarm, Phrase::own("Ended from outside by ").prose(&by.0)),
+        RunEvent::Warning { message } => say(Tone::Careful, Phrase::own("warning: ").prose(message)),
+        RunEvent::Resource { .. }
+        | RunEvent::LeaseRenewed { .. }
+        | RunEvent::ApplyFinished { .. }
+        | RunEvent::Ended { .. } => None,
+    }
+}
+
+/// Some sentences from outside, and how many more there are.
+fn sentences(phrase: Phrase, all: &[String]) -> Phrase {
+    let shown: Vec<String> = all.iter().take(MAX_NAMED).cloned().collect();
+    let more = all.len().saturating_sub(MAX_NAMED);
+    let phrase = phrase.prose(shown.join(", "));
+    if more > 0 { phrase.and(format!(" and {more} more")) } else { phrase }
+}

@@ -1,0 +1,287 @@
+//! Pull requests and merges on GitHub.
+
+use std::fs;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::{Value, json};
+
+use super::{assert_committed, one, prepared};
+use crate::harness::database::Database;
+use crate::harness::forge::github::{GithubStandIn, JOB_TOKEN, Permission, REPOSITORY};
+use crate::harness::forge::{Merge, OpenRequest};
+use crate::harness::kl::Kl;
+use crate::harness::site::{Checkout, Site};
+use crate::stage::assert_tidy;
+use kl_runner::forge::Push;
+
+on_both_databases!(
+    two_requests_see_each_other_and_are_applied_at_the_same_time,
+    of_two_requests_that_overlap_the_second_has_to_plan_again,
+    a_reservation_conflict_is_a_failed_check_that_names_the_holder,
+    a_merge_without_a_plan_fails_and_says_the_way_out,
+    a_squash_merge_finds_its_request_and_running_the_job_again_changes_nothing,
+);
+
+/// A repository on the stand-in, with its checkouts.
+struct Desk {
+    site: Site,
+    forge: GithubStandIn,
+}
+
+impl Desk {
+    fn new(database: &Database) -> Self {
+        Self { site: prepared(database), forge: GithubStandIn::start() }
+    }
+
+    /// A job of a workflow in a checkout, on this event.
+    fn job(&self, dir: &Utf8Path, actor: &str, event: &str, payload: &Value) -> Kl {
+        let files = self.site.path(format!("jobs/{}", dir.as_str().replace('/', "_")));
+        fs::create_dir_all(&files).unwrap();
+        let path = files.join(format!("{event}.json"));
+        fs::write(&path, payload.to_string()).unwrap();
+        for name in ["output", "summary"] {
+            fs::write(files.join(name), "").unwrap();
+        }
+        self.site
+            .kl()
+            .dir(dir)
+            .env("CI", "true")
+            .env("GITHUB_ACTIONS", "true")
+            .env("GITHUB_API_URL", self.forge.url())
+            .env("GITHUB_SERVER_URL", "https://github.example")
+            .env("GITHUB_REPOSITORY", REPOSITORY)
+            .env("GITHUB_EVENT_NAME", event)
+            .env("GITHUB_EVENT_PATH", path.as_str())
+            .env("GITHUB_RUN_ID", "77")
+            .env("GITHUB_TRIGGERING_ACTOR", actor)
+            .env("GITHUB_TOKEN", JOB_TOKEN)
+            .env("GITHUB_OUTPUT", files.join("output").as_str())
+            .env("GITHUB_STEP_SUMMARY", files.join("summary").as_str())
+            .env("RUNNER_TEMP", files.as_str())
+    }
+
+    fn file(&self, dir: &Utf8Path, name: &str) -> String {
+        fs::read_to_string(self.site.path(format!("jobs/{}/{name}", dir.as_str().replace('/', "_")))).unwrap()
+    }
+
+    /// A job on a pull request.
+    fn on_request(&self, dir: &Utf8Path, actor: &str, number: u64, action: &str) -> Kl {
+        let head = self.forge.head(number);
+        let payload = json!({
+            "action": action,
+            "number": number,
+            "pull_request": {
+                "number": number,
+                "head": { "sha": head, "ref": format!("change-{number}"), "repo": { "full_name": REPOSITORY } },
+                "base": { "sha": self.forge.tip("main"), "ref": "main", "repo": { "full_name": REPOSITORY } },
+            },
+        });
+        self.job(dir, actor, "pull_request", &payload)
+    }
+
+    /// A job on a push.
+    fn on_push(&self, dir: &Utf8Path, actor: &str, push: &Push) -> Kl {
+        let payload = json!({
+            "ref": format!("refs/heads/{}", push.branch),
+            "before": push.before.clone().unwrap_or_else(|| "0".repeat(40)),
+            "after": push.after,
+            "repository": { "default_branch": "main" },
+        });
+        self.job(dir, actor, "push", &payload).env("GITHUB_SHA", push.after.clone())
+    }
+
+    /// Opens a request that changes one file, and plans it.
+    fn request(&self, name: &str, actor: &str, file: &str, text: &str) -> (Checkout, u64) {
+        let checkout = self.site.checkout(name);
+        checkout.write(file, text);
+        let number = self.forge.open_request(&OpenRequest::new(&format!("Change {name}"), &[file]));
+        drop(self.on_request(checkout.dir(), actor, number, "opened").args(["ci", "plan"]).exits(0));
+        (checkout, number)
+    }
+
+    /// kl's comment on a request; there is exactly one.
+    #[track_caller]
+    fn comment(&self, number: u64) -> String {
+        let comments = self.forge.comments(number);
+        let [comment] = comments.as_slice() else { panic!("{} comments on #{number}", comments.len()) };
+        comment.body.clone()
+    }
+
+    fn look_at_everything(&self, commits: &[&str]) {
+        for commit in commits {
+            drop(self.forge.checks(commit));
+        }
+    }
+}
+
+fn two_requests_see_each_other_and_are_applied_at_the_same_time(database: &Database) {
+    let desk = Desk::new(database);
+    let (_, first) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+    let (_, second) = desk.request("two", "bob", "live/b.tf", &one("b", 2));
+    // The second one knows the first; the first learns of the second with its next job.
+    let comment = desk.comment(second);
+    assert!(comment.contains("terraform_data.b") && comment.contains(&format!("#{first}")), "{comment}");
+    drop(desk.on_request(desk.site.checkout("again").dir(), "alice", first, "synchronize").args(["ci", "plan"]).exits(0));
+
+    // What each push leaves on the branch: the second one has both changes.
+    let merged = desk.site.checkout("merged-one");
+    merged.write("live/a.tf", &one("a", 2));
+    let both = desk.site.checkout("merged-two");
+    both.write("live/a.tf", &one("a", 2));
+    both.write("live/b.tf", &one("b", 2));
+    let push_one = desk.forge.merge(first, Merge::Commit);
+    let push_two = desk.forge.merge(second, Merge::Commit);
+    let applying = desk.on_push(merged.dir(), "alice", &push_one).args(["ci", "apply"]).spawn();
+    let beside = desk.on_push(both.dir(), "bob", &push_two).args(["ci", "apply"]).spawn();
+    drop(applying.exits(0));
+    drop(beside.exits(0));
+    assert_tidy(database, 3);
+    assert_committed(&desk.site, "a", 2);
+    assert_committed(&desk.site, "b", 2);
+    for number in [first, second] {
+        let comment = desk.comment(number);
+        assert!(comment.contains("serial"), "{comment}");
+    }
+    let requests = database.rows("SELECT origin FROM runs WHERE status = 'committed' ORDER BY started_at");
+    assert!(requests[1][0].as_ref().unwrap().contains("\"request\""), "{requests:?}");
+    desk.look_at_everything(&[&desk.forge.head(first), &desk.forge.head(second), &push_one.after, &push_two.after]);
+    desk.forge.finish();
+}
+
+fn of_two_requests_that_overlap_the_second_has_to_plan_again(database: &Database) {
+    let desk = Desk::new(database);
+    let (_, first) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+    let (_, second) = desk.request("two", "bob", "live/a.tf", &one("a", 3));
+    let forecast = desk.comment(second);
+    assert!(forecast.contains("both") || forecast.contains("Both"), "{forecast}");
+    let merged = desk.site.checkout("merged-one");
+    merged.write("live/a.tf", &one("a", 2));
+    let push = desk.forge.merge(first, Merge::Squash);
+    drop(desk.on_push(merged.dir(), "alice", &push).args(["ci", "apply"]).exits(0));
+    let later = desk.site.checkout("merged-two");
+    later.write("live/a.tf", &one("a", 3));
+    let push = desk.forge.merge(second, Merge::Squash);
+    let said = desk.on_push(later.dir(), "bob", &push).args(["ci", "apply"]).exits(4).stderr;
+    assert!(said.contains("the reviewed plan no longer holds") && said.contains("alice"), "{said}");
+    let checks = desk.forge.checks(&push.after);
+    assert!(checks.iter().any(|check| check.conclusion.as_deref() == Some("failure")), "{checks:?}");
+    let comment = desk.comment(second);
+    assert!(comment.contains("no longer holds"), "{comment}");
+    assert_tidy(database, 2);
+}
+
+fn a_reservation_conflict_is_a_failed_check_that_names_the_holder(database: &Database) {
+    let desk = Desk::new(database);
+    let (_, number) = desk.request("one", "bob", "live/a.tf", &one("a", 2));
+    // Somebody holds the row: an apply that waits in a provisioner.
+    let slow = desk.site.checkout("slow");
+    let go = desk.site.path("go");
+    slow.write(
+        "live/a.tf",
+        &format!(
+            "resource \"terraform_data\" \"a\" {{\n  input = 9\n  triggers_replace = [\"x\"]\n  provisioner \"local-exec\" {{\n    command = \"while [ ! -e {go} ]; do sleep 0.05; done\"\n  }}\n}}\n"
+        ),
+    );
+    let mut holder =
+        desk.site.kl().dir(slow.dir()).args(["apply", "live", "--auto-approve", "--actor", "alice"]).spawn();
+    holder.wait_for("terraform_data.a");
+    let merged = desk.site.checkout("merged");
+    merged.write("live/a.tf", &one("a", 2));
+    let push = desk.forge.merge(number, Merge::Commit);
+    crate::harness::wait_until("alice holds it", std::time::Duration::from_secs(60), || {
+        let held = database.value("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL");
+        (held != Some("0".into())).then_some(())
+    });
+    let said = desk.on_push(merged.dir(), "bob", &push).args(["ci", "apply"]).exits(2).stderr;
+    assert!(said.contains("terraform_data.a is reserved by alice"), "{said}");
+    let checks = desk.forge.checks(&push.after);
+    let failed = checks.iter().find(|check| check.conclusion.as_deref() == Some("failure")).expect("a failed check");
+    assert!(failed.title.contains("terraform_data.a") && failed.title.contains("alice"), "{failed:?}");
+    assert!(!failed.annotations.is_empty(), "{failed:?}");
+    let outputs = desk.file(merged.dir(), "output");
+    assert!(outputs.contains("conflict") && outputs.contains("alice"), "{outputs}");
+    fs::write(&go, "").unwrap();
+    drop(holder.exits(0));
+}
+
+fn a_merge_without_a_plan_fails_and_says_the_way_out(database: &Database) {
+    let desk = Desk::new(database);
+    let number = desk.forge.open_request(&OpenRequest::new("Unplanned", &["live/a.tf"]));
+    let push = desk.forge.merge(number, Merge::Commit);
+    let merged = desk.site.checkout("merged");
+    merged.write("live/a.tf", &one("a", 2));
+    let said = desk.on_push(merged.dir(), "bob", &push).args(["ci", "apply"]).exits(4).stderr;
+    assert!(said.contains("no reviewed plan of project live") && said.contains("missing_spec: plan"), "{said}");
+    assert_tidy(database, 1);
+    merged.write("kl.yaml", "projects:\n  - name: live\n    dir: live\npolicies:\n  missing_spec: plan\n");
+    drop(desk.on_push(merged.dir(), "bob", &push).args(["ci", "apply"]).exits(0));
+    assert_tidy(database, 2);
+    // A request that touches no project is nobody's business.
+    let number = desk.forge.open_request(&OpenRequest::new("Docs", &["README.md"]));
+    let push = desk.forge.merge(number, Merge::Squash);
+    let said = desk.on_push(merged.dir(), "bob", &push).args(["ci", "apply"]).exits(0).stderr;
+    assert!(said.contains("no project is concerned"), "{said}");
+}
+
+fn a_squash_merge_finds_its_request_and_running_the_job_again_changes_nothing(database: &Database) {
+    let desk = Desk::new(database);
+    let (_, number) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+    let push = desk.forge.merge(number, Merge::Squash);
+    let merged = desk.site.checkout("merged");
+    merged.write("live/a.tf", &one("a", 2));
+    for _ in 0..2 {
+        drop(desk.on_push(merged.dir(), "alice", &push).args(["ci", "apply"]).exits(0));
+    }
+    assert_tidy(database, 2);
+    // By number, on another event, too.
+    let again = desk.job(merged.dir(), "alice", "workflow_dispatch", &json!({}));
+    drop(again.args(["ci", "apply", "--request", &number.to_string()]).exits(0));
+    assert_tidy(database, 2);
+    let comment = desk.comment(number);
+    assert!(comment.contains("serial"), "{comment}");
+    let outputs = desk.file(merged.dir(), "output");
+    assert!(outputs.contains("result") && outputs.contains("noop"), "{outputs}");
+}
+
+#[test]
+fn a_fork_without_secrets_gets_its_plan_in_the_summary_and_nothing_fails() {
+    let site = Site::new();
+    site.write("live/main.tf", &one("base", 1));
+    let desk = Desk { site, forge: GithubStandIn::start() };
+    let number = desk.forge.open_request(&OpenRequest::new("From outside", &["live/main.tf"]).from_fork());
+    let payload = json!({
+        "action": "opened",
+        "pull_request": {
+            "number": number,
+            "head": { "sha": desk.forge.head(number), "ref": "x", "repo": { "full_name": "mallory/infra" } },
+            "base": { "sha": desk.forge.tip("main"), "ref": "main", "repo": { "full_name": REPOSITORY } },
+        },
+    });
+    desk.forge.deny(Permission::Comments);
+    desk.forge.deny(Permission::Checks);
+    let dir: Utf8PathBuf = desk.site.repo();
+    let said = desk.job(&dir, "mallory", "pull_request", &payload).args(["ci", "plan"]).exits(0).stderr;
+    assert!(said.contains("fork"), "{said}");
+    let summary = desk.file(&dir, "summary");
+    assert!(summary.contains("terraform_data.base"), "{summary}");
+    assert!(!dir.join(".kl/kl.db").exists());
+    let refused = desk.job(&dir, "mallory", "pull_request_target", &payload).args(["ci", "plan"]).exits(3).stderr;
+    assert!(refused.contains("pull_request_target"), "{refused}");
+    desk.forge.finish();
+}
+
+#[test]
+fn a_comment_that_cannot_be_posted_does_not_lose_the_result_of_an_apply() {
+    crate::harness::database::on(crate::harness::database::Backend::Sqlite, |database| {
+        let desk = Desk::new(&database);
+        let (_, number) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+        let push = desk.forge.merge(number, Merge::Commit);
+        let merged = desk.site.checkout("merged");
+        merged.write("live/a.tf", &one("a", 2));
+        desk.forge.deny(Permission::Comments);
+        desk.forge.deny(Permission::Checks);
+        let said = desk.on_push(merged.dir(), "alice", &push).args(["ci", "apply"]).exits(0).stderr;
+        assert!(said.contains("was not updated"), "{said}");
+        assert_tidy(&database, 2);
+    });
+}
