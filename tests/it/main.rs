@@ -32,4 +32,5 @@ mod state_import;
 mod template;
 mod terraform_process;
 mod third_party;
+mod workflows;
 mod workspace;
