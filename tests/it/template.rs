@@ -100,6 +100,8 @@ impl Desk {
         site.write("kl.yaml", "projects:\n  - { name: network, dir: network }\n  - { name: web, dir: web }\n");
         for name in ["network", "web"] {
             site.write(&format!("{name}/main.tf"), &one(name, 1));
+        }
+        for name in ["network", "web"] {
             drop(site.kl().args(["apply", name, "--auto-approve", "--actor", "setup"]).exits(0));
         }
         let forge = GitlabStandIn::start();

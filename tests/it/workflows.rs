@@ -42,6 +42,8 @@ impl Desk {
         site.write("kl.yaml", "projects:\n  - { name: db, dir: db }\n  - { name: web, dir: web }\n");
         for name in ["db", "web"] {
             site.write(&format!("{name}/main.tf"), &one(name, 1));
+        }
+        for name in ["db", "web"] {
             drop(site.kl().args(["apply", name, "--auto-approve", "--actor", "setup"]).exits(0));
         }
         let forge = GithubStandIn::start();
