@@ -200,7 +200,8 @@ impl<B: Behaviour> Server<B> {
 impl<B: Behaviour> Drop for Server<B> {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            drop(stop.send(()));
+            // An error means that the thread has ended already.
+            let _ended = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -231,9 +232,9 @@ async fn handle<B: Behaviour>(State(shared): State<Arc<Shared<B>>>, request: Htt
     shared.seen.lock().unwrap().push(request.clone());
     let fault = {
         let mut armed = shared.armed.lock().unwrap();
-        let next = armed.iter_mut().find(|armed| {
-            armed.left > 0 && armed.method == request.method && request.path.contains(&armed.part)
-        });
+        let next = armed
+            .iter_mut()
+            .find(|armed| armed.left > 0 && armed.method == request.method && request.path.contains(&armed.part));
         next.map(|armed| {
             armed.left -= 1;
             armed.fault.clone()
