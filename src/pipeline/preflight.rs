@@ -28,8 +28,8 @@ use crate::domain::state::row::dependencies_of;
 use crate::domain::state::{Row, RowKey};
 use crate::error::KlError;
 use crate::report::event::Stage;
-use crate::store::{Memory, Store};
 use crate::store::model::{NewSpec, Snapshot, StateHead};
+use crate::store::{Memory, Store};
 use crate::terraform::PlanRequest;
 
 /// So many of the states that exist are named beside a new one.

@@ -56,17 +56,18 @@ pub fn plan(of: &ProjectView, place: &Place) -> CheckText {
         PlanView::Planned(planned) => plan_title(planned),
         PlanView::Failed { .. } => ("Planning failed".to_owned(), Conclusion::Failure),
         PlanView::Dropped => ("No longer touched by this request".to_owned(), Conclusion::Neutral),
+        PlanView::Missing => ("Not planned".to_owned(), Conclusion::Failure),
     };
     let before = ProjectView { apply: None, ..of.clone() };
     let nodes = project::nodes(&before, RequestPhase::Open, None, place);
     let summary = match &of.plan {
         PlanView::Planned(planned) => plan_summary(planned),
         PlanView::Failed { error, .. } => vec![error_block(error)],
-        PlanView::Dropped => Vec::new(),
+        PlanView::Dropped | PlanView::Missing => Vec::new(),
     };
     let annotations = match &of.plan {
         PlanView::Planned(planned) => plan_remarks(planned),
-        PlanView::Failed { .. } | PlanView::Dropped => Vec::new(),
+        PlanView::Failed { .. } | PlanView::Dropped | PlanView::Missing => Vec::new(),
     };
     finish(&title, &summary, &nodes, annotations, Some(conclusion), &before)
 }
@@ -111,7 +112,7 @@ pub fn apply(of: &ProjectView, outcome: &ApplyView, place: &Place) -> CheckText 
     let status = Status::of_apply(outcome);
     let spec = match &of.plan {
         PlanView::Planned(planned) => Some(&planned.spec),
-        PlanView::Failed { .. } | PlanView::Dropped => None,
+        PlanView::Failed { .. } | PlanView::Dropped | PlanView::Missing => None,
     };
     let title = match &status {
         // The title of a conflict is the pattern and the holder, whatever else it might say.

@@ -266,6 +266,7 @@ pub(super) fn other(number: u64, title: &str, ours: &PlanSpec, writes: &[&str], 
         writes.iter().map(claim).map(Claim::write).chain(reads.iter().map(claim).map(Claim::read)).collect();
     let (relation, meetings) = forecast(&ours.claims(), &theirs);
     ForecastView {
+        phase: RequestPhase::Open,
         request: request_ref(number),
         title: title.to_owned(),
         actor: actor("bob"),

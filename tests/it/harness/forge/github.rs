@@ -258,6 +258,15 @@ impl GithubStandIn {
         .collect()
     }
 
+    /// Counts everything that was posted as looked at: for tests that are about something else.
+    pub(crate) fn look_at_everything(&self) {
+        let mut state = self.server.state();
+        let state = &mut *state;
+        state.comments.iter_mut().for_each(|one| one.unread = false);
+        state.checks.iter_mut().for_each(|one| one.unread = false);
+        state.statuses.iter_mut().for_each(|one| one.unread = false);
+    }
+
     /// As in the first moments after a merge: no commit is connected with its requests.
     pub(crate) fn forget_connections(&self) {
         self.server.state().unconnected = true;
