@@ -7,6 +7,7 @@ use crate::domain::coordination::forecast::{ForecastRelation, Meeting};
 use crate::domain::coordination::reservation::{Blocker, Reservation};
 use crate::domain::coordination::staleness::Staleness;
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
+pub use crate::domain::plan::changed::ChangedValue;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{RequestPhase, RequestRef};
 use crate::domain::run::event::RecordedEvent;
@@ -94,19 +95,6 @@ pub struct PlannedView {
     /// The resource instances of the trunk, so that `module.web.*` is only said where all of a module is meant. None
     /// when they were not looked up: then every pattern is shown as it is.
     pub known: Option<Vec<Address>>,
-}
-
-/// A changed attribute with its values, masked where they are sensitive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedValue {
-    /// The resource instance.
-    pub address: String,
-    /// The attribute's path, as `tags.Name`.
-    pub attribute: String,
-    /// JSON text before; none when there was no object.
-    pub before: Option<String>,
-    /// JSON text after; none when there is no object, or it is not known yet.
-    pub after: Option<String>,
 }
 
 /// How another open request relates to this plan.

@@ -9,7 +9,7 @@ mod open;
 
 use sqlx::{Sqlite, Transaction};
 
-pub(in crate::store) use open::connect;
+pub(in crate::store) use open::{can_be_made, connect};
 pub(in crate::store) use sql::Database;
 
 use crate::store::fault::Fault;
@@ -43,6 +43,20 @@ macro_rules! new_id {
 macro_rules! new_secret {
     () => {
         "lower(hex(randomblob(32)))"
+    };
+}
+
+/// The texts of a parameter that is a JSON list, as a table.
+macro_rules! json_list {
+    ($parameter:literal) => {
+        concat!("json_each(", $parameter, ")")
+    };
+}
+
+/// The bytes of a text of hex digits.
+macro_rules! unhex {
+    ($text:literal) => {
+        concat!("unhex(", $text, ")")
     };
 }
 
