@@ -75,9 +75,9 @@ pub fn told(event: &RunEvent) -> Option<Told> {
     match event {
         RunEvent::SpecLoaded { spec, source_serial, trunk_serial } => say(
             Tone::Quiet,
-            Phrase::own(format!(
-                "Spec {spec}, planned at serial {source_serial}; the state is at serial {trunk_serial}"
-            )),
+            Phrase::own("Spec ")
+                .name(spec.to_string())
+                .and(format!(", planned at serial {source_serial}; the state is at serial {trunk_serial}")),
         ),
         RunEvent::StaleCheckPassed { outside } if outside.is_empty() => None,
         RunEvent::StaleCheckPassed { outside } => {
@@ -103,7 +103,7 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             )
         }
         RunEvent::Reclaimed { from } => {
-            say(Tone::Careful, Phrase::own(format!("Took over the ended lease of run {from}")))
+            say(Tone::Careful, Phrase::own("Took over the ended lease of run ").name(from.to_string()))
         }
         RunEvent::LaneChosen { lane, reasons, slice_rows, trunk_rows, targets } => {
             let size = format!(": {slice_rows} of {trunk_rows} rows, {}", count(*targets, "target"));

@@ -115,9 +115,8 @@ impl Status {
             RunStatus::Conflict => Self::Conflict(title(&run.conflict, run.error.as_deref())),
             RunStatus::Stale => Self::Refused,
             RunStatus::Lost => Self::Lost,
-            RunStatus::Aborted if !quarantined(apply).is_empty() => Self::Quarantined,
+            RunStatus::Aborted | RunStatus::Failed if !quarantined(apply).is_empty() => Self::Quarantined,
             RunStatus::Aborted => Self::Aborted,
-            RunStatus::Failed if !quarantined(apply).is_empty() => Self::Quarantined,
             RunStatus::Failed => Self::Failed,
         }
     }
