@@ -247,6 +247,15 @@ pub trait Store: Send + Sync {
     /// Versions of a state, newest first.
     async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError>;
 
+    /// The newest versions of a state that touched rows which these claims cover, newest first, each with those rows
+    /// alone. The work depends on the number of claims and not on the state's size or age, at a price. Where a claim is
+    /// narrower than a resource and wider than an instance (`module.m[0].a.x`), or wider than a resource
+    /// (`module.m.*`), the versions that touched the resource, or the state, are looked at, and given up after fifty in
+    /// vain. A version that only removed a deposed object of a claimed instance is not found, and of a version that
+    /// touched more than 10,000 of the rows not all are told.
+    async fn versions_touching(&self, state: StateId, claims: &[Claim], limit: u32)
+    -> Result<Vec<Version>, StoreError>;
+
     /// Stores a spec. Storing the same id twice is an error.
     async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError>;
 

@@ -18,6 +18,7 @@ mod configuration;
 mod crash;
 mod demo;
 mod generated;
+mod github;
 mod kl_yaml;
 mod lab;
 mod naming;

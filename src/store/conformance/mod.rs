@@ -4,6 +4,7 @@
 mod comments;
 mod commits;
 mod fixture;
+mod footprints;
 mod model_check;
 mod opening;
 mod races;
@@ -90,6 +91,10 @@ cases! {
     commits::dependencies_can_be_queried covers run_commit;
     commits::an_import_keeps_its_serial covers run_commit, version_list, snapshot;
 
+    footprints::the_history_of_a_footprint_is_of_its_rows_alone covers versions_touching;
+    footprints::a_long_history_is_searched_from_its_end covers versions_touching;
+    footprints::addresses_longer_than_an_index_entry_have_a_history covers versions_touching;
+
     requests::a_request_comes_back_as_the_forge_described_it covers request_put, request_find;
     requests::a_merged_request_stays_merged covers request_put;
     requests::requests_are_listed_with_the_last_news_first covers request_list;
@@ -109,6 +114,9 @@ cases! {
     races::disjoint_runs_all_commit covers reservation_acquire, run_commit, version_list;
     races::a_snapshot_is_one_moment covers snapshot;
     races::events_of_one_run_get_places_of_their_own covers event_append;
+
+    races::of_many_that_would_render_a_comment_one_does covers comment_lock, comment_save, comment_unlock;
+    races::news_of_one_request_at_once_leave_one_whole covers request_put, plan_result_put, apply_result_put;
 
     schema::migrating_again_does_nothing covers migrate, schema_check;
     schema::a_newer_schema_is_refused covers migrate, schema_check;

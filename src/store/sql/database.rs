@@ -8,10 +8,10 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, comments, commit, ending, migration, requests, reservations, runs, states, timeline,
-    versions,
+    Pool, begin_read, begin_write, comments, commit, ending, footprint, migration, requests, reservations, runs,
+    states, timeline, versions,
 };
-use crate::domain::coordination::reservation::Reservation;
+use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::request::RequestRef;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
@@ -92,6 +92,17 @@ impl Store for Database {
 
     async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError> {
         transaction!(self, begin_read, "list the versions", |db| versions::list(db, state, query))
+    }
+
+    async fn versions_touching(
+        &self,
+        state: StateId,
+        claims: &[Claim],
+        limit: u32,
+    ) -> Result<Vec<Version>, StoreError> {
+        transaction!(self, begin_read, "read the footprint's history", |db| footprint::versions_touching(
+            db, state, claims, limit
+        ))
     }
 
     async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 //!
 //! This folder is compiled twice: as `sqlite::sql` and as `postgres::sql`. Each of those two gives it, from the module
 //! above: `Connection` and `Pool`, `begin_read` and `begin_write`, `migration`, the statements over many rows in `bulk`,
-//! and the macros `now!`, `lock_row!`, `new_id!` and `new_secret!` for words that differ. `store::values` does the same
+//! and the macros `now!`, `lock_row!`, `new_id!`, `new_secret!`, `json_list!` and `unhex!` for words that differ. `store::values` does the same
 //! for types of columns. A generic function over sqlx's `Database` would need a page of bounds for each statement.
 //!
 //! Every function takes a connection and leaves transactions to `database`.
@@ -13,6 +13,7 @@ mod comments;
 mod commit;
 mod database;
 mod ending;
+mod footprint;
 mod requests;
 mod reservations;
 mod runs;
