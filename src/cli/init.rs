@@ -186,12 +186,11 @@ fn github(found: &Found, source: Option<&(String, String)>, next: &mut Vec<Strin
         "      - uses: hashicorp/setup-terraform@5e8dbf3c6d9deaf4193ca7a8fb23f2ac83bb6c85 # v4.0.0\n        with:\n          \
          terraform_wrapper: false"
     };
-    let action = match source {
-        Some((place, reference)) => format!("{place}@{reference}"),
-        None => {
-            next.push("put the repository of kl's action in the place of example/kl, or give --source".to_owned());
-            format!("example/kl@v{}", env!("CARGO_PKG_VERSION"))
-        }
+    let action = if let Some((place, reference)) = source {
+        format!("{place}@{reference}")
+    } else {
+        next.push("put the repository of kl's action in the place of example/kl, or give --source".to_owned());
+        format!("example/kl@v{}", env!("CARGO_PKG_VERSION"))
     };
     next.push(format!(
         "make the secrets KL_PLAN_DATABASE_URL and, in an environment kl-apply that only {} may use, KL_DATABASE_URL",

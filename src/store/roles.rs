@@ -57,11 +57,13 @@ impl Roles<'_> {
             plan = quoted(self.plan),
             apply = quoted(self.apply)
         );
-        let roles: [(&str, &str, fn(&Grant) -> &'static str); 2] = [
-            (self.plan, "plans: reads states, writes specs and what comments are made of", |grant| grant.plan),
-            (self.apply, "applies: reserves, commits, and records runs; deletes nothing", |grant| grant.apply),
+        let plans = GRANTS.iter().map(|grant| (grant.table, grant.plan)).collect();
+        let applies = GRANTS.iter().map(|grant| (grant.table, grant.apply)).collect();
+        let roles: [(&str, &str, Vec<(&str, &str)>); 2] = [
+            (self.plan, "plans: reads states, writes specs and what comments are made of", plans),
+            (self.apply, "applies: reserves, commits, and records runs; deletes nothing", applies),
         ];
-        for (name, what, granted) in roles {
+        for (name, what, grants) in roles {
             let role = quoted(name);
             let _ = write!(
                 sql,
@@ -69,8 +71,8 @@ impl Roles<'_> {
                  REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role};\n\
                  GRANT USAGE ON SCHEMA {schema} TO {role};\n"
             );
-            for grant in GRANTS.iter().filter(|grant| !granted(grant).is_empty()) {
-                let _ = writeln!(sql, "GRANT {} ON {schema}.{} TO {role};", granted(grant), grant.table);
+            for (table, granted) in grants.into_iter().filter(|(_, granted)| !granted.is_empty()) {
+                let _ = writeln!(sql, "GRANT {granted} ON {schema}.{table} TO {role};");
             }
         }
         sql.push_str("\nCOMMIT;\n");

@@ -136,10 +136,7 @@ async fn a_persons_token_sets_a_status_because_it_can_make_no_check() {
     let mut settings = stand_in.settings();
     settings.token = Some(ALICES_TOKEN.into());
     let forge = with(settings);
-    assert_eq!(
-        forge.check_put(&check(&head, Some(Conclusion::Neutral), 0), None).await.unwrap(),
-        CheckRef::Status
-    );
+    assert_eq!(forge.check_put(&check(&head, Some(Conclusion::Neutral), 0), None).await.unwrap(), CheckRef::Status);
     assert_eq!(stand_in.statuses(&head)[0].state, "success");
     stand_in.finish();
 }

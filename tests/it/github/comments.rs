@@ -153,8 +153,7 @@ async fn a_comment_whose_answer_was_lost_is_not_written_twice() {
 #[tokio::test]
 async fn a_comment_that_is_too_long_is_refused_by_name() {
     let (stand_in, number) = with_request();
-    let error =
-        forge(&stand_in).comment_put(number, None, &marker(), &body(&"x".repeat(262_145))).await.unwrap_err();
+    let error = forge(&stand_in).comment_put(number, None, &marker(), &body(&"x".repeat(262_145))).await.unwrap_err();
     assert!(matches!(error, ForgeError::Refused { status: 422, .. }), "{error:?}");
     assert!(error.to_string().contains("too long"), "{error}");
     stand_in.finish();

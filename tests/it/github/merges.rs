@@ -57,7 +57,9 @@ async fn a_direct_push_merges_nothing_whatever_its_message_says() {
     stand_in.merge(earlier, Merge::Squash);
     let open = stand_in.open_request(&OpenRequest::new("Open", &["b.tf"]));
     let forge = forge(&stand_in);
-    for message in [format!("Do it again (#{earlier})"), format!("Merge pull request #{open} from x/y"), "No (#99)".into()] {
+    for message in
+        [format!("Do it again (#{earlier})"), format!("Merge pull request #{open} from x/y"), "No (#99)".into()]
+    {
         let push = stand_in.push("main", &message, &["c.tf"]);
         assert_eq!(merged(&*forge, &push).await, [] as [u64; 0], "{message}");
     }

@@ -154,7 +154,8 @@ async fn doctor_learns_what_can_be_learned_by_reading() {
     let stand_in = GithubStandIn::start();
     stand_in.deny(Permission::PullRequests);
     let job = forge(&stand_in).access().await;
-    let granted = |what: &str, list: &[kl_runner::forge::Access]| list.iter().find(|it| it.what == what).unwrap().granted;
+    let granted =
+        |what: &str, list: &[kl_runner::forge::Access]| list.iter().find(|it| it.what == what).unwrap().granted;
     assert_eq!(granted("read the repository", &job), Some(true));
     assert_eq!(granted("read pull requests", &job), Some(false));
     assert_eq!(granted("write comments", &job), None);

@@ -73,9 +73,10 @@ impl Contract {
         for (template, item) in self.document["paths"].as_object().unwrap() {
             let parts: Vec<&str> = template.split('/').collect();
             let fits = parts.len() == segments.len()
-                && parts.iter().zip(&segments).all(|(part, segment)| {
-                    if part.starts_with('{') { !segment.is_empty() } else { part == segment }
-                });
+                && parts
+                    .iter()
+                    .zip(&segments)
+                    .all(|(part, segment)| if part.starts_with('{') { !segment.is_empty() } else { part == segment });
             let literal = parts.iter().filter(|part| !part.starts_with('{')).count();
             if fits
                 && let Some(operation) = item.get(method.to_lowercase())
@@ -84,10 +85,7 @@ impl Contract {
                 best = Some((literal, template, operation));
             }
         }
-        best.map(|(_, template, value)| Operation {
-            pointer: format!("{} {template}", method.to_lowercase()),
-            value,
-        })
+        best.map(|(_, template, value)| Operation { pointer: format!("{} {template}", method.to_lowercase()), value })
     }
 
     /// What is wrong with a request.
@@ -103,7 +101,8 @@ impl Contract {
             operation.value["parameters"].as_array().unwrap_or(&none).iter().map(|it| self.resolved(it)).collect();
         let in_query = |parameter: &&&Value| parameter["in"] == "query";
         for (name, value) in query {
-            let Some(parameter) = parameters.iter().filter(in_query).find(|parameter| parameter["name"] == *name) else {
+            let Some(parameter) = parameters.iter().filter(in_query).find(|parameter| parameter["name"] == *name)
+            else {
                 faults.push(format!("no parameter `{name}` is described"));
                 continue;
             };
@@ -145,8 +144,10 @@ impl Contract {
             return vec![format!("no answer {status} is described")];
         }
         let schema = &self.resolved(described)["content"]["application/json"]["schema"];
-        let mut faults: Vec<String> =
-            self.violations(&format!("{} {status}", operation.pointer), schema, body, self.forgiving).into_iter().collect();
+        let mut faults: Vec<String> = self
+            .violations(&format!("{} {status}", operation.pointer), schema, body, self.forgiving)
+            .into_iter()
+            .collect();
         if self.forgiving {
             faults.extend(self.unknown_members(schema, body));
         }

@@ -344,10 +344,14 @@ impl Behaviour for Github {
     }
 
     fn unread(&self) -> Vec<String> {
-        let comments = self.comments.iter().filter(|it| it.unread).map(|it| format!("a comment on #{}: {}", it.number, it.body));
+        let comments =
+            self.comments.iter().filter(|it| it.unread).map(|it| format!("a comment on #{}: {}", it.number, it.body));
         let checks = self.checks.iter().filter(|it| it.unread).map(|it| format!("a check `{}`: {}", it.name, it.told));
-        let statuses =
-            self.statuses.iter().filter(|it| it.unread).map(|it| format!("a status `{}`: {}", it.context, it.description));
+        let statuses = self
+            .statuses
+            .iter()
+            .filter(|it| it.unread)
+            .map(|it| format!("a status `{}`: {}", it.context, it.description));
         comments.chain(checks).chain(statuses).collect()
     }
 }
@@ -656,7 +660,9 @@ impl Github {
 
     fn recheck(&mut self, id: &str, request: &Request) -> Reply {
         match self.checks.iter().position(|check| check.id.to_string() == id) {
-            Some(index) => self.tell(index, request.body.clone().unwrap()).map_or_else(|it| it, |run| Reply::new(200, run)),
+            Some(index) => {
+                self.tell(index, request.body.clone().unwrap()).map_or_else(|it| it, |run| Reply::new(200, run))
+            }
             None => Reply::refusal(404, "Not Found"),
         }
     }

@@ -231,9 +231,9 @@ async fn handle<B: Behaviour>(State(shared): State<Arc<Shared<B>>>, request: Htt
     shared.seen.lock().unwrap().push(request.clone());
     let fault = {
         let mut armed = shared.armed.lock().unwrap();
-        let next = armed.iter_mut().find(|armed| {
-            armed.left > 0 && armed.method == request.method && request.path.contains(&armed.part)
-        });
+        let next = armed
+            .iter_mut()
+            .find(|armed| armed.left > 0 && armed.method == request.method && request.path.contains(&armed.part));
         next.map(|armed| {
             armed.left -= 1;
             armed.fault.clone()
