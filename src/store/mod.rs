@@ -11,6 +11,7 @@ mod fault;
 pub mod model;
 mod open;
 mod postgres;
+mod roles;
 mod schema;
 mod sqlite;
 mod url;
@@ -28,6 +29,7 @@ use crate::domain::request::RequestRef;
 use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 pub use open::{Memory, open, open_existing, open_unchecked};
+pub use roles::Roles;
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
