@@ -23,14 +23,15 @@ use camino::Utf8Path;
 use env::EnvSnapshot;
 use output::Output;
 use project::Place;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::id::RunId;
 use crate::domain::run::Run;
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::pipeline::Context;
-use crate::store::DatabaseUrl;
-use crate::store::Store;
+use crate::pipeline::{Caller, Context};
+use crate::signals::Signals;
+use crate::store::{DatabaseUrl, Memory, Store};
 use crate::terraform::Stop;
 
 /// What a command works with.
@@ -46,13 +47,14 @@ pub struct Session {
 }
 
 /// Runs a command; the exit code says how it went, and errors are printed.
-pub async fn run(cli: Cli, env: EnvSnapshot, stop: Stop) -> Exit {
+pub async fn run(cli: Cli, env: EnvSnapshot, signals: Signals) -> Exit {
     let out = Output::new(&cli.global);
-    let session = Session { global: cli.global, env, out, stop };
+    let session = Session { global: cli.global, env, out, stop: signals.stop };
     let work = command(&session, cli.command);
     let result = tokio::select! {
         result = work => result,
         error = ended(&session.stop) => Err(error),
+        () = acknowledge(&session, &signals.heard) => unreachable!("it never ends"),
     };
     match result {
         Ok(exit) => exit,
@@ -61,6 +63,15 @@ pub async fn run(cli: Cli, env: EnvSnapshot, stop: Stop) -> Exit {
             error.exit()
         }
     }
+}
+
+/// Says at once that the first signal was heard: what follows can take a while.
+async fn acknowledge(session: &Session, heard: &CancellationToken) {
+    heard.cancelled().await;
+    session
+        .out
+        .say("Interrupted: stopping in good order; what is done is being recorded. A second signal ends kl at once.");
+    std::future::pending::<()>().await;
 }
 
 /// How long a command that was told to end at once may take to put on record what it has done.
@@ -112,6 +123,11 @@ impl Session {
         Ok(crate::store::open_existing(&self.database(place)?).await?)
     }
 
+    /// The store of a place for a plan, which makes an embedded one only when it has something to keep.
+    pub async fn memory(&self, place: &Place) -> Result<Memory, KlError> {
+        Ok(Memory::find(&self.database(place)?).await?)
+    }
+
     /// Opens the store of a place, and makes an embedded one that does not exist.
     pub async fn store(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
         Ok(crate::store::open(&self.database(place)?).await?)
@@ -154,10 +170,15 @@ impl Session {
         self.store_existing(&Place::find(Utf8Path::new("."))?).await
     }
 
+    /// Who asks.
+    pub fn caller(&self, actor: &ActorArgs) -> Caller {
+        let (actor, ci) = project::identity(actor, &self.env);
+        Caller { sink: self.out.sink(), actor, origin: ci.origin, stop: self.stop.clone() }
+    }
+
     /// Everything that a story needs.
     pub fn context(&self, store: Arc<dyn Store>, actor: &ActorArgs) -> Context {
-        let (actor, ci) = project::identity(actor, &self.env);
-        Context { store, sink: self.out.sink(), actor, origin: ci.origin, stop: self.stop.clone() }
+        self.caller(actor).with(store)
     }
 }
 

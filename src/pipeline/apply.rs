@@ -87,7 +87,7 @@ impl<E: Into<KlError>> From<E> for Halt {
             Exit::Stale => RunStatus::Stale,
             _ => RunStatus::Failed,
         };
-        let end = RunEnd { error: Some(error.chain()), ..RunEnd::plain(status) };
+        let end = RunEnd { error: Some(error.on_record()), ..RunEnd::plain(status) };
         Self { end, error }
     }
 }
@@ -181,6 +181,7 @@ async fn check_fit(ctx: &Context, project: &Project, spec: &PlanSpec, rules: &Ru
         ))
         .hint("apply the spec in the directory that it was planned in, or name the state with --state"));
     }
+    rules.check_destroy(spec)?;
     missing_variables(project, spec)?;
     let stored = ctx.store.spec_find(spec.id).await.map_err(|error| match error {
         StoreError::NotFound { .. } => KlError::usage(format!("the database does not know the spec {}", spec.id))
@@ -425,6 +426,7 @@ async fn under_reservation(
         spec,
         snapshot: &snapshot,
         accept_values: options.accept_values,
+        rules,
         done: &done,
     };
     let ready = rehearsal.prepare(options.lane).await?;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{Context, Project};
+use super::{Caller, Project};
 use crate::domain::address::{ConfigAddress, ConfigModule};
 use crate::domain::graph::configuration::{self, ModuleConfig, is_configuration, is_opentofu};
 use crate::domain::graph::manifest::{self, source_is_local};
@@ -35,7 +35,7 @@ pub struct Bench {
 
 impl Bench {
     /// Copies the configuration, initialises it, and reads what it declares.
-    pub async fn prepare(ctx: &Context, project: &Project) -> Result<Self, KlError> {
+    pub async fn prepare(ctx: &Caller, project: &Project) -> Result<Self, KlError> {
         ctx.begins(Stage::Workspace);
         let root = read_module(&project.dir, project.terraform.product())?;
         if root.is_none() {

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret as _;
 use super::bench::{Bench, blocking};
 use super::checkpoint::{self, Scribe};
 use super::record::Recorder;
-use super::{Context, Project, leak};
+use super::{Context, Project, Rules, leak};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lane::{Lane, targets};
 use crate::domain::coordination::slice;
@@ -53,6 +53,7 @@ pub struct Ready {
     /// Whether the plan has nothing left to do.
     pub nothing_left: bool,
     plan_file: Utf8PathBuf,
+    failed_checks: Vec<String>,
 }
 
 /// Everything that planning again needs.
@@ -69,6 +70,8 @@ pub struct Rehearsal<'a> {
     pub snapshot: &'a Snapshot,
     /// Whether other values of the same shape may pass.
     pub accept_values: bool,
+    /// The rules that the repository sets.
+    pub rules: &'a Rules,
     /// Rows that an earlier apply of the same spec has already brought into the trunk.
     pub done: &'a BTreeSet<String>,
 }
@@ -93,7 +96,7 @@ impl Rehearsal<'_> {
             (LaneChoice::Auto, Some(limit)) if reasons.is_empty() => {
                 let first = self.attempt(Lane::Narrow, &[], Some(&limit)).await;
                 let reason = match first {
-                    Ok((ready, comparison)) if self.accepts(comparison.relation) => return Ok(ready),
+                    Ok((ready, comparison)) if self.accepts(comparison.relation) => return self.checked(ready),
                     Ok((_, comparison)) => {
                         format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word())
                     }
@@ -125,7 +128,7 @@ impl Rehearsal<'_> {
         // reviewed change, applying that change alone is worth more than their results.
         let (ready, comparison) = self.attempt(Lane::Footprint, reasons, None).await?;
         if self.accepts(comparison.relation) {
-            return Ok(ready);
+            return self.checked(ready);
         }
         let reason = format!(
             "the whole plan is not the reviewed one ({}); limited to the reviewed changes, checks are not evaluated",
@@ -136,7 +139,12 @@ impl Rehearsal<'_> {
     }
 
     fn judge(&self, ready: Ready, comparison: &Comparison) -> Result<Ready, KlError> {
-        if self.accepts(comparison.relation) { Ok(ready) } else { Err(refusal(comparison)) }
+        if self.accepts(comparison.relation) { self.checked(ready) } else { Err(refusal(comparison)) }
+    }
+
+    /// Lets a plan pass that breaks no check, as far as its lane evaluates checks at all.
+    fn checked(&self, ready: Ready) -> Result<Ready, KlError> {
+        self.rules.check_checks(&ready.failed_checks).map(|()| ready)
     }
 
     fn accepts(&self, relation: Relation) -> bool {
@@ -185,6 +193,7 @@ impl Rehearsal<'_> {
             write_set: spec.write_patterns(),
             nothing_left: comparison.footprint.write.is_empty() && comparison.footprint.outputs.is_empty(),
             plan_file: request.out,
+            failed_checks: plan.failed_checks(),
         };
         Ok((ready, comparison))
     }

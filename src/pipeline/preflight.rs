@@ -6,9 +6,9 @@ use camino::Utf8Path;
 use secrecy::ExposeSecret as _;
 
 use super::bench::Bench;
-use super::{Context, Project, Rules};
+use super::{Caller, Context, Project, Rules};
 use crate::clock;
-use crate::config::file::ClosureRule;
+use crate::config::policy::ClosureRule;
 use crate::domain::address::{Address, ConfigAddress, Mode, Pattern};
 use crate::domain::coordination::lane::{self, Lane};
 use crate::domain::graph::closure::{self, Closure, CoarseEdges, Roots};
@@ -27,6 +27,7 @@ use crate::domain::state::row::dependencies_of;
 use crate::domain::state::{Row, RowKey};
 use crate::error::KlError;
 use crate::report::event::Stage;
+use crate::store::{Memory, Store};
 use crate::store::model::{NewSpec, Snapshot, StateHead};
 use crate::terraform::PlanRequest;
 
@@ -41,60 +42,72 @@ pub struct Planned {
     pub warnings: Vec<String>,
 }
 
-/// Plans, derives the spec and stores it.
-pub async fn plan(ctx: &Context, project: &Project, scope: Scope, rules: &Rules) -> Result<Planned, KlError> {
-    // The configuration is looked at before the database is touched: a wrong directory leaves nothing behind.
-    let bench = Bench::prepare(ctx, project).await?;
+/// Plans, derives the spec and stores it. A plan that fails leaves nothing behind: neither the name of a new state nor a
+/// new database. Returns what the apply goes on with, too.
+pub async fn plan(
+    caller: &Caller,
+    memory: Memory,
+    project: &Project,
+    scope: Scope,
+    rules: &Rules,
+) -> Result<(Planned, Context), KlError> {
+    let bench = Bench::prepare(caller, project).await?;
     let scope = with_files(&bench, scope)?;
-    let known = match ctx.store.state_find(&project.state).await? {
-        Some(head) => Some(ctx.store.snapshot(head.id, None).await?),
-        None => {
-            announce_new(ctx, &project.state).await?;
-            None
-        }
+    let known = match &memory {
+        Memory::Open(store) => match store.state_find(&project.state).await? {
+            Some(head) => Some(store.snapshot(head.id, None).await?),
+            None => {
+                announce_new(caller, &**store, &project.state).await?;
+                None
+            }
+        },
+        Memory::New(_) => None,
     };
     let trunk = known.iter().flat_map(|snapshot| &snapshot.rows);
     let rows: Vec<Row> = trunk.map(|(row, _)| row.clone()).collect();
     bench.place(known.as_ref(), rows.clone())?;
 
-    ctx.begins(Stage::Plan);
+    caller.begins(Stage::Plan);
     let request = PlanRequest {
         targets: scope.targets.clone(),
         replace: scope.replace.clone(),
         destroy: scope.mode == PlanMode::Destroy,
         ..bench.request()
     };
-    let stop = &ctx.stop;
+    let stop = &caller.stop;
     let graph = async {
         // A plan that is limited walks less than the graph shows, never more.
         bench.terraform().graph_dot(bench.dirs(), stop).await
     };
     let (planned, graph) = tokio::join!(bench.plan(&request, stop), graph);
     let (plan, warnings) = planned?;
+    if let Err(error) = rules.check_checks(&plan.failed_checks()) {
+        return Err(warnings.into_iter().fold(error, KlError::hint));
+    }
 
-    ctx.begins(Stage::Analyse);
+    caller.begins(Stage::Analyse);
     let graph = crate::domain::graph::graph_edges::graph_edges(&graph?)
         .map_err(|error| KlError::failed("terraform graph printed something that kl cannot read").because(error))?;
-    // A plan that failed leaves no trace, not even the name of a new state.
+    let ctx = caller.clone().with(memory.store().await?);
     let snapshot = match known {
         Some(snapshot) => snapshot,
         None => Snapshot::before_any_version(ctx.store.state_ensure(&project.state).await?),
     };
-    let spec = derive(ctx, project, &bench, &snapshot, &rows, &plan, scope, rules, &graph)?;
-    store(ctx, &snapshot.head, &spec).await?;
-    Ok(Planned { spec, warnings })
+    let spec = derive(caller, project, &bench, &snapshot, &rows, &plan, scope, rules, &graph)?;
+    store(&ctx, &snapshot.head, &spec).await?;
+    Ok((Planned { spec, warnings }, ctx))
 }
 
 /// Says that the state is new beside which others, so that a name which was mistyped is noticed.
-async fn announce_new(ctx: &Context, name: &StateName) -> Result<(), KlError> {
-    let heads = ctx.store.state_list().await?;
+async fn announce_new(caller: &Caller, store: &dyn Store, name: &StateName) -> Result<(), KlError> {
+    let heads = store.state_list().await?;
     let near = nearest(name.as_str(), heads.iter().map(|head| head.name.as_str()), STATES_NAMED);
     if near.is_empty() {
         return Ok(());
     }
     let more = heads.len() - near.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    ctx.warn(format!("a new state {name}; this database knows: {}{more}", near.join(", ")));
+    caller.warn(format!("a new state {name}; this database knows: {}{more}", near.join(", ")));
     Ok(())
 }
 
@@ -127,7 +140,7 @@ fn with_files(bench: &Bench, mut scope: Scope) -> Result<Scope, KlError> {
 
 #[expect(clippy::too_many_arguments, reason = "the one place where everything about a plan comes together")]
 fn derive(
-    ctx: &Context,
+    caller: &Caller,
     project: &Project,
     bench: &Bench,
     snapshot: &Snapshot,
@@ -187,8 +200,8 @@ fn derive(
             lineage: snapshot.head.lineage.clone(),
             serial: snapshot.head.serial,
         },
-        actor: ctx.actor.clone(),
-        origin: ctx.origin.clone(),
+        actor: caller.actor.clone(),
+        origin: caller.origin.clone(),
         project: SpecProject {
             dir: project.name.clone(),
             workspace: project.workspace.clone(),

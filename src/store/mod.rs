@@ -27,7 +27,7 @@ use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::request::RequestRef;
 use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
-pub use open::{open, open_existing, open_unchecked};
+pub use open::{Memory, open, open_existing, open_unchecked};
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{

@@ -57,6 +57,36 @@ pub async fn open(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
     Ok(store)
 }
 
+/// A store that may still have to be made, so that work which fails leaves nothing behind.
+pub enum Memory {
+    /// The database is there.
+    Open(Arc<dyn Store>),
+    /// There is no `SQLite` file yet, and one can be made.
+    New(DatabaseUrl),
+}
+
+impl Memory {
+    /// Opens the database, but does not make it.
+    pub async fn find(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        match url.place() {
+            Place::Sqlite(path) if !path.exists() => {
+                let possible = sqlite::can_be_made(path);
+                possible.map_err(|why| StoreError::Open { target: url.to_string(), source: Box::new(why) })?;
+                Ok(Self::New(url.clone()))
+            }
+            _ => open(url).await.map(Self::Open),
+        }
+    }
+
+    /// The store, made now if need be.
+    pub async fn store(self) -> Result<Arc<dyn Store>, StoreError> {
+        match self {
+            Self::Open(store) => Ok(store),
+            Self::New(url) => open(&url).await,
+        }
+    }
+}
+
 /// Opens a database for a command that only looks: a `SQLite` file that does not exist is not made, but refused.
 pub async fn open_existing(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
     if let Place::Sqlite(path) = url.place()

@@ -422,7 +422,7 @@ async fn arguments_from_the_environment_do_not_get_through() {
     let meddling =
         environment_with(&[("TF_CLI_ARGS_plan", "-destroy"), ("TF_DATA_DIR", "/nowhere"), ("TF_WORKSPACE", "other")]);
     let terraform = lab.locate(None, meddling).await.unwrap();
-    assert_eq!(terraform.dropped_variables(), ["TF_CLI_ARGS_plan", "TF_DATA_DIR", "TF_WORKSPACE"]);
+    assert_eq!(terraform.dropped_variables(), ["TF_CLI_ARGS_plan", "TF_DATA_DIR"]);
     let workspace = lab.workspace("", "default");
     init(&terraform, &workspace).await;
     assert_eq!(plan(&terraform, &workspace).await["resource_changes"][0]["change"]["actions"][0], "create");

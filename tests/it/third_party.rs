@@ -4,6 +4,7 @@ use crate::harness::database::Database;
 use crate::harness::providers::{KLT, NULL, Object, needs};
 use crate::harness::site::Site;
 use crate::harness::terraform::Plain;
+use crate::stage::assert_tidy;
 
 on_both_databases!(
     a_provider_is_selected_locked_and_its_private_data_kept,
@@ -11,6 +12,7 @@ on_both_databases!(
     drift_outside_the_write_set_is_left_alone,
     a_refresh_yields_to_whoever_holds_the_row,
     an_apply_that_fails_half_way_is_recovered,
+    a_provider_configuration_that_a_module_is_given_goes_with_its_rows,
 );
 
 fn required(providers: &str) -> String {
@@ -151,5 +153,56 @@ fn an_apply_that_fails_half_way_is_recovered(database: &Database) {
         database.value("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL"),
         Some("0".into())
     );
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// Cases B38: which provider configuration a row belongs to stands in the state, and no slice may lose it.
+fn a_provider_configuration_that_a_module_is_given_goes_with_its_rows(database: &Database) {
+    needs("example/klt");
+    let site = site(database);
+    let configurations = "provider \"klt\" {}\nprovider \"klt\" {\n  alias = \"west\"\n}\n";
+    let given = "module \"given\" {\n  source    = \"./given\"\n  providers = { klt.there = klt.west }\n}\n";
+    let own = "module \"own\" {\n  source = \"./own\"\n}\n";
+    let root = |calls: &str| required(KLT) + configurations + calls + &file(&site, "a", "\"one\"");
+    let with_provider = |name: &str, content: &str, provider: &str| {
+        file(&site, name, content).replacen("{\n", &format!("{{\n  provider = {provider}\n"), 1)
+    };
+    let in_given = |content: &str| {
+        let required = required(&KLT.replace(" }", ", configuration_aliases = [klt.there] }"));
+        required + &with_provider("b", content, "klt.there")
+    };
+    site.write("live/main.tf", &root(&format!("{given}{own}")));
+    site.write("live/given/main.tf", &in_given("\"one\""));
+    let own_provider = "provider \"klt\" {\n  alias = \"mine\"\n}\n";
+    let in_own = required(KLT) + own_provider + &with_provider("c", "\"one\"", "klt.mine");
+    site.write("live/own/main.tf", &in_own);
+    site.kl().args(["apply", "live", "--auto-approve"]).exits(0);
+
+    // The module's row alone, in the narrow lane.
+    site.write("live/given/main.tf", &in_given("\"two\""));
+    site.kl().args(["plan", "live"]).exits(0);
+    let said = site.kl().args(["apply", "kl-plan.json", "--lane", "narrow"]).exits(0).stderr;
+    assert!(said.contains("Lane narrow"), "{said}");
+    let state = site.kl().args(["state", "pull", "live"]).exits(0).stdout;
+    let provider = r#"provider[\"registry.terraform.io/example/klt\"]"#;
+    for wanted in [format!("{provider}.west\""), format!("module.own.{provider}.mine\""), format!("{provider}\"")] {
+        assert!(state.contains(&wanted), "{wanted} is not in {state}");
+    }
+    assert_eq!(Plain::new(&site, "live").changes(&state, &[]), None);
+
+    // A module that brought its own configuration cannot be removed with it: Terraform says so, and nothing is kept.
+    site.write("live/main.tf", &root(given));
+    let said = site.kl().args(["plan", "live"]).exits(1).stderr;
+    assert!(said.contains("Provider configuration not present"), "{said}");
+    assert!(said.contains("module.own.klt_file.c"), "{said}");
+    assert_tidy(database, 2);
+
+    // One that was given its configuration can.
+    site.write("live/main.tf", &root(own));
+    site.kl().args(["plan", "live"]).exits(0);
+    site.kl().args(["apply", "kl-plan.json"]).exits(0);
+    let listed = site.kl().args(["state", "list", "live"]).exits(0).stdout;
+    assert_eq!(listed, "klt_file.a\nmodule.own.klt_file.c\n");
+    assert_eq!(Object::at(site.path("objects/b.json")).read(), None);
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }

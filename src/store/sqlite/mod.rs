@@ -9,7 +9,7 @@ mod open;
 
 use sqlx::{Sqlite, Transaction};
 
-pub(in crate::store) use open::connect;
+pub(in crate::store) use open::{can_be_made, connect};
 pub(in crate::store) use sql::Database;
 
 use crate::store::fault::Fault;

@@ -34,6 +34,20 @@ pub(in crate::store) async fn connect(path: &Utf8Path) -> Result<Database, Unusa
     Ok(Database { pool })
 }
 
+/// Whether a file that does not exist could be made, found out without leaving anything behind.
+pub(in crate::store) fn can_be_made(path: &Utf8Path) -> Result<(), Unusable> {
+    let parent = path.parent().filter(|parent| !parent.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
+    let directory = match parent.parent() {
+        Some(above) if !parent.exists() && parent.file_name() == Some(".kl") => above,
+        _ => parent,
+    };
+    let directory = if directory.as_str().is_empty() { Utf8Path::new(".") } else { directory };
+    if !directory.is_dir() {
+        return Err(Unusable::NoDirectory(directory.to_owned()));
+    }
+    tempfile::tempfile_in(directory).map(drop).map_err(Unusable::File)
+}
+
 /// Makes the file for its owner alone, and kl's own directory around it, which no commit should hold.
 fn make(path: &Utf8Path) -> Result<(), Unusable> {
     if path.is_dir() {
