@@ -27,8 +27,8 @@ use crate::domain::state::row::dependencies_of;
 use crate::domain::state::{Row, RowKey};
 use crate::error::KlError;
 use crate::report::event::Stage;
-use crate::store::{Memory, Store};
 use crate::store::model::{NewSpec, Snapshot, StateHead};
+use crate::store::{Memory, Store};
 use crate::terraform::PlanRequest;
 
 /// So many of the states that exist are named beside a new one.
@@ -54,13 +54,14 @@ pub async fn plan(
     let bench = Bench::prepare(caller, project).await?;
     let scope = with_files(&bench, scope)?;
     let known = match &memory {
-        Memory::Open(store) => match store.state_find(&project.state).await? {
-            Some(head) => Some(store.snapshot(head.id, None).await?),
-            None => {
+        Memory::Open(store) => {
+            if let Some(head) = store.state_find(&project.state).await? {
+                Some(store.snapshot(head.id, None).await?)
+            } else {
                 announce_new(caller, &**store, &project.state).await?;
                 None
             }
-        },
+        }
         Memory::New(_) => None,
     };
     let trunk = known.iter().flat_map(|snapshot| &snapshot.rows);
