@@ -57,13 +57,14 @@ pub async fn plan(
     let bench = Bench::prepare(caller, project).await?;
     let scope = with_files(&bench, scope)?;
     let known = match &memory {
-        Memory::Open(store) => match store.state_find(&project.state).await? {
-            Some(head) => Some(store.snapshot(head.id, None).await?),
-            None => {
+        Memory::Open(store) => {
+            if let Some(head) = store.state_find(&project.state).await? {
+                Some(store.snapshot(head.id, None).await?)
+            } else {
                 announce_new(caller, &**store, &project.state).await?;
                 None
             }
-        },
+        }
         Memory::New(_) => None,
     };
     let trunk = known.iter().flat_map(|snapshot| &snapshot.rows);
