@@ -62,6 +62,7 @@ impl Bench {
             checkout_dir: workspace.checkout_dir().to_owned(),
             root_module_dir: workspace.root_module_dir().to_owned(),
             data_dir: workspace.data_dir(),
+            output_dir: workspace.dir().to_owned(),
             workspace: project.workspace.clone(),
         };
         if !project.terraform.dropped_variables().is_empty() {

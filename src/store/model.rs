@@ -187,6 +187,8 @@ pub struct Checkpoint {
     pub changed: Vec<Pattern>,
     /// Addresses that Terraform was working on.
     pub in_flight: Vec<String>,
+    /// The serial of the trunk that the slice was cut from; none where it is not known.
+    pub slice_serial: Option<Serial>,
 }
 
 impl std::fmt::Debug for Checkpoint {
@@ -195,6 +197,7 @@ impl std::fmt::Debug for Checkpoint {
         f.debug_struct("Checkpoint")
             .field("changed", &self.changed)
             .field("in_flight", &self.in_flight)
+            .field("slice_serial", &self.slice_serial)
             .finish_non_exhaustive()
     }
 }

@@ -8,16 +8,22 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 1;
+pub(in crate::store) const VERSION: i64 = 3;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
-    migrator(&[(1, "init", include_str!("../../migrations/postgres/0001_init.sql"))])
+    migrator(&[
+        (1, "init", include_str!("../../migrations/postgres/0001_init.sql")),
+        (3, "leftovers", include_str!("../../migrations/postgres/0003_leftovers.sql")),
+    ])
 }
 
 /// The migrations of `SQLite`: the same numbers and names.
 pub(in crate::store) fn sqlite() -> Migrator {
-    migrator(&[(1, "init", include_str!("../../migrations/sqlite/0001_init.sql"))])
+    migrator(&[
+        (1, "init", include_str!("../../migrations/sqlite/0001_init.sql")),
+        (3, "leftovers", include_str!("../../migrations/sqlite/0003_leftovers.sql")),
+    ])
 }
 
 fn migrator(files: &[(i64, &'static str, &'static str)]) -> Migrator {
