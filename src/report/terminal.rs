@@ -58,6 +58,7 @@ fn matters(event: &RunEvent) -> bool {
             | RunEvent::FellBack { .. }
             | RunEvent::LeaseLost
             | RunEvent::InFlight { .. }
+            | RunEvent::NotRecovered { .. }
             | RunEvent::Quarantined { .. }
     )
 }
@@ -136,10 +137,13 @@ pub fn line(event: &RunEvent) -> Option<String> {
         }
         RunEvent::LeaseLost => loud("! The lease is lost: another run has taken the reservations"),
         RunEvent::Quarantined { addresses } => {
-            format!("{} Changed for real, not in the state yet, and kept reserved: {}", loud("!"), names(addresses))
+            format!("{} Changed for real, or perhaps, and not in the state yet; kept reserved: {}", loud("!"), names(addresses))
         }
         RunEvent::InFlight { addresses } => {
             format!("{} Cut off while working on {}: look at the provider", loud("!"), names(addresses))
+        }
+        RunEvent::NotRecovered { rows: left } => {
+            format!("{} Not recovered, because it was changed since: {}", loud("!"), rows(left))
         }
         RunEvent::Aborted { by } => format!("{} Ended from outside by {}", loud("!"), plain(&by.0)),
         RunEvent::Warning { message } => format!("{} {}", warn("warning:"), plain(message)),

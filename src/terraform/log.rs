@@ -1,5 +1,6 @@
 //! The log of an apply that nobody listened to until its end: what it was still working on.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 
@@ -15,6 +16,8 @@ use crate::domain::run::in_flight::InFlight;
 pub struct ApplyLog {
     /// What it began with and did not end.
     pub in_flight: InFlight,
+    /// What it ended with, well or not.
+    pub finished: BTreeSet<String>,
     /// Whether Terraform came to its end by itself: then nothing was in flight, whatever the lines say.
     pub ended: bool,
 }
@@ -52,10 +55,16 @@ impl ApplyLog {
             UiEvent::ApplyStart(subject) => self.in_flight.began(&subject.address, &subject.action),
             UiEvent::ApplyComplete { subject, .. } | UiEvent::ApplyErrored { subject, .. } => {
                 self.in_flight.ended(&subject.address);
+                if subject.action != "read" {
+                    self.finished.insert(subject.address.clone());
+                }
             }
             // Both come when the walk is over and the state is written: the counts after a success, errors after a failure.
             UiEvent::ChangeSummary { operation, .. } if operation != "plan" => self.ended = true,
-            UiEvent::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error => self.ended = true,
+            // But for the one that a second interrupt causes.
+            UiEvent::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error => {
+                self.ended |= !diagnostic.summary.eq_ignore_ascii_case("operation canceled");
+            }
             _ => {}
         }
     }
@@ -102,5 +111,7 @@ mod tests {
         }
         let warned = r#"{"type":"diagnostic","diagnostic":{"severity":"warning","summary":"hm"}}"#;
         assert!(!log(&[&begun, warned]).ended);
+        let dropped = r#"{"type":"diagnostic","diagnostic":{"severity":"error","summary":"operation canceled"}}"#;
+        assert!(!log(&[&begun, dropped]).ended);
     }
 }

@@ -5,4 +5,5 @@ pub mod compare;
 pub mod fingerprint;
 pub mod footprint;
 pub mod plan_json;
+pub mod resume;
 pub mod spec;

@@ -8,9 +8,9 @@ use crate::domain::id::{Actor, Serial, SpecId, StateName};
 use crate::domain::plan::spec::SpecError as E;
 use crate::domain::plan::spec::{Digests, LaneFacts, Scope, SpecProject, SpecState};
 
-const KEY: DigestKey<'static> = DigestKey(b"key");
+pub(in crate::domain::plan) const KEY: DigestKey<'static> = DigestKey(b"key");
 
-fn plan(changes: Value) -> PlanJson {
+pub(in crate::domain::plan) fn plan(changes: Value) -> PlanJson {
     plan_with(changes, json!({}))
 }
 
@@ -19,7 +19,7 @@ fn plan_with(changes: Value, outputs: Value) -> PlanJson {
     PlanJson::read(&text).unwrap()
 }
 
-fn change(address: &str, actions: &[&str], before: Value, after: Value, unknown: Value) -> Value {
+pub(in crate::domain::plan) fn change(address: &str, actions: &[&str], before: Value, after: Value, unknown: Value) -> Value {
     json!({
         "address": address,
         "mode": "managed",
@@ -30,7 +30,7 @@ fn change(address: &str, actions: &[&str], before: Value, after: Value, unknown:
     })
 }
 
-fn spec(plan: &PlanJson) -> PlanSpec {
+pub(in crate::domain::plan) fn spec(plan: &PlanJson) -> PlanSpec {
     let found = footprint(plan, false, &KEY, &|_| None).unwrap();
     PlanSpec {
         format_version: 1,
