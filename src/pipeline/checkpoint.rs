@@ -144,12 +144,14 @@ pub async fn put(
 ) -> Result<Vec<Pattern>, KlError> {
     let Watched { state_path, before, serial } = watched;
     let path = state_path.clone();
+    let nothing_yet = before.is_empty() && in_flight.nothing_finished();
     let text = match blocking(move || workspace::read_settled(&path)).await? {
         Ok(Some(text)) => text,
         // The first apply of a state has no file, or one without a byte in it, before Terraform has finished its first
         // object.
-        Ok(None) if before.is_empty() => String::new(),
-        Err(WorkspaceError::Torn { .. }) if before.is_empty() && is_empty(state_path) => String::new(),
+        Ok(None) if nothing_yet => String::new(),
+        Err(WorkspaceError::Torn { .. }) if nothing_yet && is_empty(state_path) => String::new(),
+        Err(WorkspaceError::Torn { .. }) => return put_without_a_state(ctx, recorder, in_flight, *serial).await,
         Err(error) => return Err(error.into()),
         Ok(None) => return Err(KlError::failed(format!("the slice's state file {state_path} is gone"))),
     };
@@ -159,6 +161,23 @@ pub async fn put(
     if changed.is_empty() {
         return Ok(changed);
     }
+    ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
+    Ok(changed)
+}
+
+/// Terraform was cut off while it wrote its state: the checkpoint before has what there is, and what was ended since
+/// is in no state.
+async fn put_without_a_state(
+    ctx: &Context,
+    recorder: &Recorder,
+    in_flight: &InFlight,
+    serial: Serial,
+) -> Result<Vec<Pattern>, KlError> {
+    let stored = ctx.store.checkpoint_find(recorder.run()).await?;
+    let recorded = stored.as_ref().map(Checkpoint::recorded).unwrap_or_default();
+    let (state, changed) = stored.map(|stored| (stored.state, stored.changed)).unwrap_or_default();
+    let checkpoint = checkpoint(state, changed, &in_flight.without_a_state(&recorded), serial);
+    let changed = checkpoint.changed.clone();
     ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
     Ok(changed)
 }

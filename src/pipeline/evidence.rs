@@ -82,12 +82,13 @@ async fn complete(
 ) -> Result<(Checkpoint, InFlight), KlError> {
     let serial = here.workplace.slice_serial;
     let log = here.log.as_ref();
-    let mut in_flight = log.map(|log| log.in_flight.clone()).unwrap_or_default();
+    let in_flight = log.map(|log| log.in_flight.clone()).unwrap_or_default();
     let snapshot = ctx.store.snapshot(run.state, Some(serial)).await?;
     let before = of_the_run(run, snapshot.rows.into_iter().map(|(row, _)| row));
     let older = stored.as_ref().map(|stored| document::read(&stored.state)).transpose()?;
-    // Without a file Terraform has written nothing, which is all there is to know when it had nothing to begin with.
-    let text = here.state.clone().or_else(|| (before.is_empty() && stored.is_none()).then(String::new));
+    // Before Terraform has finished its first object there need not be any file.
+    let nothing_yet = before.is_empty() && stored.is_none() && in_flight.nothing_finished();
+    let text = here.state.clone().or_else(|| nothing_yet.then(String::new));
     let newer = text.and_then(|text| Some((document::read(&text).ok()?, text)));
     // A state that had no version yet got a lineage from Terraform, which the trunk need not have taken.
     let lineage = snapshot.head.lineage.as_ref().filter(|_| serial.0 > 0);
@@ -100,10 +101,7 @@ async fn complete(
     }
     // The state was torn: what finished since the checkpoint is in no state.
     let stored = stored.unwrap_or_else(|| checkpoint(String::new(), Vec::new(), &InFlight::default(), serial));
-    let recorded: BTreeSet<String> = stored.changed.iter().map(ToString::to_string).collect();
-    for address in log.iter().flat_map(|log| &log.finished).filter(|address| !recorded.contains(*address)) {
-        in_flight.began(address, "");
-    }
+    let in_flight = in_flight.without_a_state(&stored.recorded());
     Ok((checkpoint(stored.state, stored.changed, &in_flight, serial), in_flight))
 }
 

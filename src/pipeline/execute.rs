@@ -300,7 +300,7 @@ pub async fn apply(
     drop(on_event);
     let mut in_flight = scribe.finish().await;
     if result.as_ref().map_or_else(TerraformError::ended_by_itself, |_| true) {
-        in_flight = InFlight::default();
+        in_flight.all_ended();
     }
     let success = result.is_ok();
     let finished = recorder.record(RunEvent::ApplyFinished { success }).await;

@@ -295,18 +295,7 @@ async fn take_over(
             .collect(),
     };
     let committed = ctx.store.run_commit(held, &commit).await?;
-    if !committed.left.is_empty() {
-        // Somebody has reserved them, or was faster by a moment.
-        let mut others = changed_by_others(ctx, old, checkpoint).await.unwrap_or_default();
-        left.extend(committed.left.iter().map(|key| {
-            others.remove(key).unwrap_or_else(|| ChangedRow {
-                row: key.to_string(),
-                serial: snapshot.head.serial,
-                run: None,
-                actor: ctx.actor.clone(),
-            })
-        }));
-    }
+    left.extend(reserved_by_others(ctx, old, &committed.left, snapshot.head.serial).await?);
     recovered.serial = Some(committed.serial);
     (recovered.rows_opened, recovered.rows_closed) = (committed.rows_opened, committed.rows_closed);
     // The version exists: a timeline that cannot be written does not make the recovery a failure.
@@ -372,6 +361,29 @@ async fn changed_by_others(
         others.insert(change.key, row);
     }
     Ok(others)
+}
+
+/// Rows that the commit left because the quarantine of another run covers them, too.
+async fn reserved_by_others(
+    ctx: &Context,
+    old: &Run,
+    left: &[RowKey],
+    serial: Serial,
+) -> Result<Vec<ChangedRow>, KlError> {
+    if left.is_empty() {
+        return Ok(Vec::new());
+    }
+    let standing = ctx.store.reservation_list(old.state).await?;
+    let holder = |key: &RowKey| {
+        let pattern = key.pattern()?;
+        standing.iter().find(|one| one.claim.pattern.intersects(&pattern))
+    };
+    let row = |key: &RowKey| {
+        let holder = holder(key);
+        let actor = holder.map_or_else(|| ctx.actor.clone(), |one| one.holder.clone());
+        ChangedRow { row: key.to_string(), serial, run: holder.map(|one| one.run), actor }
+    };
+    Ok(left.iter().map(row).collect())
 }
 
 /// The rows of the checkpoint that the run had changed.

@@ -174,8 +174,7 @@ pub(in crate::store) fn completed(checkpoint: Option<&Checkpoint>, events: &[Run
             }
         }
     }
-    let recorded: BTreeSet<String> =
-        checkpoint.iter().flat_map(|checkpoint| &checkpoint.changed).map(ToString::to_string).collect();
+    let recorded = checkpoint.map(Checkpoint::recorded).unwrap_or_default();
     let in_flight: BTreeSet<String> = checkpoint
         .iter()
         .flat_map(|checkpoint| checkpoint.in_flight.iter().map(String::as_str))

@@ -1,6 +1,6 @@
 //! Values that go into the store and come out of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
@@ -189,6 +189,15 @@ pub struct Checkpoint {
     pub in_flight: Vec<String>,
     /// The serial of the trunk that the slice was cut from; none where it is not known.
     pub slice_serial: Option<Serial>,
+}
+
+impl Checkpoint {
+    /// The rows whose change is in the state document. What was in flight is only kept reserved.
+    #[must_use]
+    pub fn recorded(&self) -> BTreeSet<String> {
+        let changed = self.changed.iter().map(ToString::to_string);
+        changed.filter(|address| !self.in_flight.contains(address)).collect()
+    }
 }
 
 impl std::fmt::Debug for Checkpoint {

@@ -271,10 +271,11 @@ pub(super) async fn a_run_that_is_cut_off_keeps_all_that_it_began_with(f: &Fixtu
         step("a.open", "update", ResourceStep::Started),
     ];
     f.store.event_append(run, &events).await.unwrap();
-    f.store.checkpoint_put(run, &checkpoint(&["a.saved"], &["a.saved"])).await.unwrap();
+    // One was in flight at the last checkpoint, which has not seen its end.
+    f.store.checkpoint_put(run, &checkpoint(&["a.saved", "a.done"], &["a.done"])).await.unwrap();
     f.lease_ends(run).await;
 
-    // The last checkpoint has seen one of the three: the others are kept all the same.
+    // The last checkpoint has seen the end of one of the three: the others are kept all the same.
     let (_, asked) = f.ask(state, "bob", "w a.done\nw a.untouched").await;
     let met = blocked(asked);
     assert_eq!(met.len(), 1, "{met:?}");
@@ -283,7 +284,7 @@ pub(super) async fn a_run_that_is_cut_off_keeps_all_that_it_began_with(f: &Fixtu
         f.store.reservation_list(state).await.unwrap().iter().map(|one| one.claim.pattern.to_string()).collect();
     assert_eq!(kept, ["a.saved", "a.done", "a.open"]);
     let left = f.store.checkpoint_find(run).await.unwrap().unwrap();
-    assert_eq!(left.changed, [pattern("a.saved")]);
+    assert_eq!(left.changed, [pattern("a.saved"), pattern("a.done")]);
     assert_eq!(left.in_flight, ["a.done", "a.open"]);
 
     // Without any checkpoint the timeline is all there is.
