@@ -182,12 +182,15 @@ impl Rehearsal<'_> {
                 differences: comparison.differences.iter().take(MAX_DIFFERENCES).map(ToString::to_string).collect(),
             })
             .await?;
+        let (drifted, write_set) = (drifted(&plan), spec.write_patterns());
+        let nothing_planned = comparison.footprint.write.is_empty() && comparison.footprint.outputs.is_empty();
         let ready = Ready {
             before,
             slice_serial: snapshot.head.serial,
-            drifted: drifted(&plan),
-            write_set: spec.write_patterns(),
-            nothing_left: comparison.footprint.write.is_empty() && comparison.footprint.outputs.is_empty(),
+            // What an earlier apply has done unseen is not planned any more, but has to get into the trunk.
+            nothing_left: nothing_planned && !meets(&drifted, &write_set),
+            drifted,
+            write_set,
             plan_file: request.out,
         };
         Ok((ready, comparison))
@@ -197,6 +200,12 @@ impl Rehearsal<'_> {
 /// The first lines of a long message.
 fn summary(text: &str) -> String {
     text.lines().take(3).map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether an instance is among the patterns.
+fn meets(instances: &BTreeSet<String>, patterns: &[Pattern]) -> bool {
+    let mut instances = instances.iter().filter_map(|address| Pattern::parse(address).ok());
+    instances.any(|instance| patterns.iter().any(|pattern| pattern.intersects(&instance)))
 }
 
 fn drifted(plan: &PlanJson) -> BTreeSet<String> {

@@ -23,6 +23,9 @@ use crate::report::conflict;
 use crate::store::model::{Checkpoint, Commit, CommitMode, LineageRule, RowWrite, SoftWrite, Source};
 use crate::store::{Adopted, Held, StoreError};
 
+/// So many runs of a state are looked through for recoveries of a spec.
+const RECENT: u32 = 1000;
+
 /// What was recovered.
 #[derive(Debug, Clone, Default)]
 pub struct Recovered {
@@ -122,6 +125,16 @@ pub async fn done_by_same_spec(ctx: &Context, state: StateId, spec: &PlanSpec) -
                 done.gone.insert(address.clone());
             }
             done.changed.insert(address);
+        }
+    }
+    // A recovery says what was in flight, also where that changed no row.
+    for run in ctx.store.run_list(state, false, RECENT).await? {
+        if run.kind == RunKind::Recover && run.spec == Some(spec.id) {
+            for recorded in ctx.store.event_list(run.id).await? {
+                if let RunEvent::InFlight { addresses } = recorded.event {
+                    done.begun.extend(addresses);
+                }
+            }
         }
     }
     Ok(done)

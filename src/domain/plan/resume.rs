@@ -15,24 +15,34 @@ pub struct Done {
     pub changed: BTreeSet<String>,
     /// Among these, instances whose current object is gone.
     pub gone: BTreeSet<String>,
+    /// What they were working on when they were cut off: it may have come to its end in reality, which planning sees.
+    pub begun: BTreeSet<String>,
 }
 
-/// Leaves out of a comparison what an earlier apply of the same spec explains. Each address that it changed must be
-/// either at its reviewed end, with nothing more planned for it, or on the way to exactly that end.
+impl Done {
+    /// Whether there was no such apply, or it has done nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.begun.is_empty()
+    }
+}
+
+/// Leaves out of a comparison what an earlier apply of the same spec explains. Each address that it changed, or was
+/// working on, must be either at its reviewed end, with nothing more planned for it, or on the way to exactly that end.
 #[must_use]
 pub fn resumed(spec: &PlanSpec, mut comparison: Comparison, done: &Done) -> Comparison {
     let footprint = &comparison.footprint;
     let explained = |difference: &Difference| {
         let at = difference.at.as_str();
         let mut again = footprint.write.iter().filter(|entry| entry.address.to_string() == at);
-        done.changed.contains(at)
+        (done.changed.contains(at) || done.begun.contains(at))
             && again.all(|entry| is_the_rest(spec, entry, done))
             && !footprint.outputs.iter().any(|output| format!("output.{}", output.name) == at)
     };
     let kept: Vec<Difference> =
         comparison.differences.iter().filter(|difference| !explained(difference)).cloned().collect();
     let worst = kept.iter().map(|difference| difference.relation).max();
-    let least = if done.changed.is_empty() { Relation::Identical } else { Relation::Refined };
+    let least = if done.is_empty() { Relation::Identical } else { Relation::Refined };
     comparison.differences = kept;
     comparison.relation = worst.unwrap_or(least).max(least);
     comparison
@@ -63,7 +73,9 @@ fn makes_good_what_was_half_made(now: &WriteEntry) -> bool {
 
 /// Of a replacement, the old object is gone already: what is left is to create the new one.
 fn replaces_what_is_gone(reviewed: &WriteEntry, now: &WriteEntry, done: &Done) -> bool {
-    reviewed.actions.replaces() && now.actions == Action::Create && done.gone.contains(&now.address.to_string())
+    let address = now.address.to_string();
+    let gone = done.gone.contains(&address) || done.begun.contains(&address);
+    reviewed.actions.replaces() && now.actions == Action::Create && gone
 }
 
 /// Of a replacement, the new object is there, and the old one was left deposed.

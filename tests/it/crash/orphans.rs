@@ -5,11 +5,14 @@ use std::fs;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use super::Scene;
 use crate::harness::database::Database;
 use crate::harness::kl::Running;
+use crate::harness::providers::{KLT, Object, needs};
 use crate::harness::site::Site;
+use crate::harness::terraform::Plain;
 use crate::harness::wait_until;
 use crate::stage::{CHAIN, Gates, assert_tidy};
 
@@ -20,6 +23,7 @@ on_both_databases!(
     what_happened_on_another_machine_is_for_a_person_to_decide,
     a_recovery_leaves_alone_what_others_have_changed_since,
     a_work_directory_stays_until_its_run_is_recovered,
+    what_was_in_flight_and_got_done_is_seen_by_the_same_spec,
 );
 
 impl<'a> Scene<'a> {
@@ -44,6 +48,14 @@ impl<'a> Scene<'a> {
         let running = self.apply(value).spawn();
         self.gates.reached("apply");
         running
+    }
+
+    /// Waits until the checkpoint has the first object, and the slow one in flight.
+    fn wait_for_the_record(&self) {
+        wait_until("kl has taken a checkpoint", Duration::from_mins(1), || {
+            let in_flight = self.database.value("SELECT CAST(in_flight AS text) FROM run_checkpoints");
+            in_flight.is_some_and(|text| text.contains("terraform_data.slow")).then_some(())
+        });
     }
 
     /// Ends kl, and its run with it as somebody would who sees that its job is dead.
@@ -154,6 +166,7 @@ fn a_replacement_that_was_cut_off_between_its_halves_is_finished_by_the_same_spe
 fn what_happened_on_another_machine_is_for_a_person_to_decide(database: &Database) {
     let scene = Scene::counting(database);
     let running = scene.apply_up_to_the_gate(1);
+    scene.wait_for_the_record();
     let run = scene.kill_all_and_abort(running);
     // As if it had run there: neither its processes nor its directory can be seen.
     drop(database.rows(
@@ -172,15 +185,14 @@ fn what_happened_on_another_machine_is_for_a_person_to_decide(database: &Databas
 fn a_recovery_leaves_alone_what_others_have_changed_since(database: &Database) {
     let scene = Scene::counting(database);
     let mut running = scene.apply_up_to_the_gate(1);
+    scene.wait_for_the_record();
     let run = scene.live_run();
     // It does not hear for a while that it was ended, and somebody on another machine takes over what is on record.
     running.signal(Signal::SIGSTOP);
     drop(scene.site.kl().args(["abort", &run]).exits(0));
-    let place = database.rows("SELECT CAST(host AS text), dir FROM run_workplaces").remove(0);
+    let dir = database.value("SELECT dir FROM run_workplaces").unwrap();
     drop(database.rows("UPDATE run_workplaces SET host = '{\"name\":\"build-7\"}', dir = '/somewhere/kl-live'"));
     drop(scene.site.kl().args(["recover", &run]).exits(0));
-    let (host, dir) = (place[0].clone().unwrap(), place[1].clone().unwrap());
-    drop(host);
     // Another one changes the row, and then the run comes back, with a record of its own.
     scene.plan(2);
     let spec = scene.site.path("first.json").into_string();
@@ -201,9 +213,59 @@ fn a_recovery_leaves_alone_what_others_have_changed_since(database: &Database) {
     let state: serde_json::Value = serde_json::from_str(&state).unwrap();
     let resources = state["resources"].as_array().unwrap();
     let of = |name: &str| resources.iter().find(|one| one["name"] == name).unwrap()["instances"][0].clone();
-    assert_eq!(of("first")["attributes"]["input"]["value"], 2);
+    assert_eq!(of("first")["attributes"]["input"]["value"], "2");
     assert_eq!(of("slow")["status"], "tainted");
     assert_tidy(database, 3);
+}
+
+fn what_was_in_flight_and_got_done_is_seen_by_the_same_spec(database: &Database) {
+    needs("example/klt");
+    let site = Site::on(database);
+    let object = |name: &str| Object::at(site.path(format!("objects/{name}.json")));
+    let resource = |name: &str, path: &str, content: &str| {
+        let path = site.path(format!("objects/{path}.json"));
+        format!("resource \"klt_file\" \"{name}\" {{\n path = \"{path}\"\n content = \"{content}\"\n}}\n")
+    };
+    let provider = format!("terraform {{\n required_providers {{\n {KLT}\n }}\n}}\n");
+    let before = ["gone", "changed", "replaced"].map(|name| resource(name, name, "old")).concat();
+    site.write("live/main.tf", &format!("{provider}{before}"));
+    drop(site.kl().args(["apply", "live", "--auto-approve"]).exits(0));
+    let after = resource("changed", "changed", "new") + &resource("replaced", "other", "new");
+    site.write("live/main.tf", &format!("{provider}{after}"));
+    let spec = site.path("spec.json").into_string();
+    drop(site.kl().args(["plan", "live", "--out", &spec]).exits(0));
+    for (name, step) in [("gone", "delete"), ("changed", "update"), ("replaced", "delete")] {
+        object(name).hold();
+        assert!(!object(name).log().iter().any(|line| line.starts_with(step)));
+    }
+    let running = site.kl().args(["apply", &spec, "--dir", "live"]).spawn();
+    for (name, step) in [("gone", "delete begin"), ("changed", "update begin"), ("replaced", "delete begin")] {
+        object(name).wait_for(step);
+    }
+    let group = wait_until("the process group is on record", Duration::from_mins(1), || {
+        database.value("SELECT process_group FROM run_workplaces WHERE process_group IS NOT NULL")
+    });
+    let group: i32 = group.parse().unwrap();
+    let run = database.value("SELECT CAST(id AS text) FROM runs WHERE ended_at IS NULL").unwrap();
+    running.signal(Signal::SIGKILL);
+    drop(running.ends());
+    killpg(Pid::from_raw(group), Signal::SIGKILL).unwrap();
+    wait_until("Terraform's group is dead", Duration::from_mins(1), || dead(group).then_some(()));
+    drop(site.kl().args(["abort", &run]).exits(0));
+    // All that was in flight has come to its end.
+    for name in ["gone", "replaced"] {
+        object(name).delete();
+        object(name).release();
+    }
+    object("changed").edit("new");
+    object("changed").release();
+    let said = site.kl().args(["apply", &spec, "--dir", "live"]).exits(0).stderr;
+    assert!(said.contains("Planned again: refined"), "{said}");
+    let state = site.kl().args(["state", "list", "live"]).exits(0).stdout;
+    assert_eq!(state, "klt_file.changed\nklt_file.replaced\n");
+    let state = site.kl().args(["state", "pull", "live"]).exits(0).stdout;
+    assert_eq!(Plain::new(&site, "live").changes(&state, &[]), None);
+    assert_eq!(object("other").log(), ["create begin", "create end"]);
 }
 
 fn a_work_directory_stays_until_its_run_is_recovered(database: &Database) {

@@ -7,12 +7,14 @@ use crate::domain::plan::compare::compare;
 use crate::domain::plan::compare::tests::{KEY, change, plan, spec};
 use crate::domain::plan::plan_json::PlanJson;
 
-/// The relation after earlier applies that changed `changed`; instances of it that end with `!` are gone.
+/// The relation after earlier applies that changed `changed`; instances of it that end with `!` are gone, those with
+/// `?` were only being worked on.
 fn relation(reviewed: &PlanJson, now: &PlanJson, changed: &[&str]) -> Relation {
-    let name = |text: &&str| text.trim_end_matches('!').to_owned();
+    let name = |text: &&str| text.trim_end_matches(['!', '?']).to_owned();
     let done = Done {
-        changed: changed.iter().map(name).collect(),
+        changed: changed.iter().filter(|text| !text.ends_with('?')).map(name).collect(),
         gone: changed.iter().filter(|text| text.ends_with('!')).map(name).collect(),
+        begun: changed.iter().filter(|text| text.ends_with('?')).map(name).collect(),
     };
     let spec = spec(reviewed);
     resumed(&spec, compare(&spec, now, false, &KEY).unwrap(), &done).relation
@@ -48,6 +50,17 @@ fn of_a_replacement_whose_old_object_is_gone_the_creation_is_left() {
     assert_eq!(relation(&reviewed, &plan(json!([creation(2)])), &["x.a"]), Relation::ShapeDiffers);
     // Something else would be created.
     assert_eq!(relation(&reviewed, &plan(json!([creation(3)])), &["x.a!"]), Relation::ShapeDiffers);
+}
+
+#[test]
+fn what_was_in_flight_may_turn_out_to_be_done() {
+    let delete = change("x.b", &["delete"], json!({"n": 1}), Value::Null, json!({}));
+    let reviewed = plan(json!([replacement(2), delete, update("x.c")]));
+    let rest = plan(json!([creation(2)]));
+    assert_eq!(relation(&reviewed, &rest, &["x.a?", "x.b?", "x.c?"]), Relation::Refined);
+    assert_eq!(relation(&reviewed, &rest, &["x.a?", "x.b?"]), Relation::ShapeDiffers);
+    let other = plan(json!([creation(3)]));
+    assert_eq!(relation(&reviewed, &other, &["x.a?", "x.b?", "x.c?"]), Relation::ShapeDiffers);
 }
 
 #[test]
