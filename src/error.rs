@@ -12,12 +12,13 @@ pub struct KlError {
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
     hints: Vec<String>,
+    record: Option<String>,
 }
 
 impl KlError {
     /// An error with its exit code and one sentence: what happened, to which thing.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), source: None, hints: Vec::new() }
+        Self { exit, message: message.into(), source: None, hints: Vec::new(), record: None }
     }
 
     /// Wrong usage, configuration or environment.
@@ -70,6 +71,13 @@ impl KlError {
         &self.hints
     }
 
+    /// What may be kept and shown to others (the database, a comment, a check): like [`KlError::chain`], without what
+    /// other programs said in detail. A provider or a provisioner may have said a secret.
+    #[must_use]
+    pub fn on_record(&self) -> String {
+        self.record.clone().unwrap_or_else(|| self.chain())
+    }
+
     /// The sentence and its causes, each on a line of its own.
     #[must_use]
     pub fn chain(&self) -> String {
@@ -104,6 +112,9 @@ impl From<crate::store::StoreError> for KlError {
             E::LeaseLost { .. } => {
                 kl(Exit::Failed).hint("nothing was committed; `kl status` shows who holds the rows now")
             }
+            E::CommentLockLost { .. } => {
+                kl(Exit::Failed).hint("another job writes the comment now; what this one did is in the database")
+            }
             E::Busy(_) => kl(Exit::Failed).hint("try again; many processes at once are what PostgreSQL is for"),
             _ => kl(Exit::Failed),
         };
@@ -135,7 +146,8 @@ impl From<crate::terraform::TerraformError> for KlError {
             E::Plan(failure) if failure.is_about_inputs() => Exit::Usage,
             _ => Exit::Failed,
         };
-        let kl = Self::new(exit, error.to_string()).caused(&error);
+        let mut kl = Self::new(exit, error.to_string()).caused(&error);
+        kl.record = error.failure().map(|(what, failure)| format!("{what} failed: {}", failure.outline()));
         match &error {
             E::Plan(failure) if failure.is_about_inputs() => kl.hint(
                 "give variables with --var NAME=VALUE, --var-file FILE or TF_VAR_NAME, the same at plan and apply",

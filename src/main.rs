@@ -21,6 +21,7 @@ fn main() -> Exit {
         }
     };
     telemetry::start(cli.global.verbose, &env);
+    kl_runner::forge::install_tls_provider();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -29,8 +30,8 @@ fn main() -> Exit {
         }
     };
     let exit = runtime.block_on(async {
-        let stop = kl_runner::signals::stop_on_signals();
-        cli::run(cli, env, stop).await
+        let signals = kl_runner::signals::listen();
+        cli::run(cli, env, signals).await
     });
     // A thread that still waits for standard input would otherwise hold up the end.
     runtime.shutdown_background();

@@ -10,11 +10,21 @@ use crate::terraform::Stop;
 /// CI kills a job about ten seconds after the first signal; what Terraform has done must be on record before.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// What signals lead to.
+#[derive(Clone)]
+pub struct Signals {
+    /// How work is asked to stop.
+    pub stop: Stop,
+    /// Cancelled by the first signal, and by nothing else: other things stop work, too.
+    pub heard: CancellationToken,
+}
+
 /// Listens for signals from now on.
 #[must_use]
-pub fn stop_on_signals() -> Stop {
+pub fn listen() -> Signals {
+    let heard = CancellationToken::new();
     let stop = Stop { interrupt: CancellationToken::new(), kill: CancellationToken::new(), grace: GRACE };
-    let told = stop.clone();
+    let (told, first) = (stop.clone(), heard.clone());
     tokio::spawn(async move {
         let (Ok(mut int), Ok(mut term)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
             tracing::warn!("signals cannot be caught; an interrupted apply leaves its lease to run out");
@@ -25,11 +35,12 @@ pub fn stop_on_signals() -> Stop {
                 _ = int.recv() => {}
                 _ = term.recv() => {}
             }
-            if told.interrupt.is_cancelled() {
+            if first.is_cancelled() {
                 told.kill.cancel();
             }
+            first.cancel();
             told.interrupt.cancel();
         }
     });
-    stop
+    Signals { stop, heard }
 }

@@ -8,6 +8,7 @@ use super::args::ApplyArgs;
 use super::output::Output;
 use super::plan::scope;
 use super::project::{self, Place};
+use crate::config::policy::DestroyGuard;
 use crate::domain::plan::spec::{PlanSpec, SpecError};
 use crate::domain::run::RunStatus;
 use crate::error::KlError;
@@ -19,7 +20,7 @@ use crate::report::{json, plan};
 use crate::workspace::repository_root;
 
 /// Runs the command.
-pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
+pub async fn run(session: &Session, mut args: ApplyArgs) -> Result<Exit, KlError> {
     let reviewed = if args.what.is_dir() { None } else { Some(read(&args.what)?) };
     let dir = match (&args.dir, &reviewed) {
         (Some(dir), _) => dir.clone(),
@@ -37,7 +38,6 @@ pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
         ));
     }
     let place = Place::find(&dir)?;
-    let mut project = place.project(&args.state, &args.input, &session.env).await?;
     if let Some(spec) = &reviewed {
         let asked = project::workspace(&args.state, &session.env);
         if let Some(asked) = asked.filter(|asked| *asked != spec.project.workspace) {
@@ -47,7 +47,10 @@ pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
             ))
             .hint("leave out --workspace and TF_WORKSPACE: the spec says which workspace it is for"));
         }
-        project.workspace.clone_from(&spec.project.workspace);
+        args.state.workspace = Some(spec.project.workspace.clone());
+    }
+    let mut project = place.project(&args.state, &args.input, &session.env).await?;
+    if let Some(spec) = &reviewed {
         if args.state.state.is_none() {
             // A spec that was planned with --state is applied to that state, when it is the same directory.
             project.state = if spec.project.dir == project.name { spec.state.name.clone() } else { project.state };
@@ -56,13 +59,12 @@ pub async fn run(session: &Session, args: ApplyArgs) -> Result<Exit, KlError> {
             project.var_files.clone_from(&spec.project.var_files);
         }
     }
-    let policies = &place.config.policies;
-    let rules = Rules {
-        on_stale: args.on_stale.map_or(policies.on_stale, Into::into),
-        strict: args.strict_since_plan,
-        max_plan_age: policies.max_plan_age,
-        closure: policies.closure,
-    };
+    let policies = place.policies(&args.state, &session.env);
+    let mut rules = Rules { strict: args.strict_since_plan, ..Rules::from(policies) };
+    rules.on_stale = args.on_stale.map_or(rules.on_stale, Into::into);
+    if args.allow_destroy {
+        rules.destroy = DestroyGuard::Allow;
+    }
     let (spec, ctx) = if let Some(spec) = reviewed {
         // A spec is stored in the database that it was planned with: a new one could not know it.
         (spec, session.context(session.store_existing(&place).await?, &args.actor))

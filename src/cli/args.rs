@@ -6,7 +6,8 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::file::{OnStale, duration};
+use crate::config::duration::duration;
+use crate::config::policy::OnStale;
 use crate::domain::id::{Serial, StateName};
 use crate::pipeline::execute::LaneChoice;
 
@@ -205,6 +206,9 @@ pub struct ApplyArgs {
     /// Apply although planning again gave other values of the same shape
     #[arg(long)]
     pub accept_values: bool,
+    /// Apply although the plan destroys more objects than kl.yaml allows
+    #[arg(long)]
+    pub allow_destroy: bool,
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub state: StateArgs,

@@ -23,12 +23,14 @@ use camino::Utf8Path;
 use env::EnvSnapshot;
 use output::Output;
 use project::Place;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::id::RunId;
 use crate::domain::run::Run;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::{Caller, Context};
+use crate::signals::Signals;
 use crate::store::{DatabaseUrl, Memory, Store};
 use crate::terraform::Stop;
 
@@ -45,13 +47,14 @@ pub struct Session {
 }
 
 /// Runs a command; the exit code says how it went, and errors are printed.
-pub async fn run(cli: Cli, env: EnvSnapshot, stop: Stop) -> Exit {
+pub async fn run(cli: Cli, env: EnvSnapshot, signals: Signals) -> Exit {
     let out = Output::new(&cli.global);
-    let session = Session { global: cli.global, env, out, stop };
+    let session = Session { global: cli.global, env, out, stop: signals.stop };
     let work = command(&session, cli.command);
     let result = tokio::select! {
         result = work => result,
         error = ended(&session.stop) => Err(error),
+        () = acknowledge(&session, &signals.heard) => unreachable!("it never ends"),
     };
     match result {
         Ok(exit) => exit,
@@ -60,6 +63,15 @@ pub async fn run(cli: Cli, env: EnvSnapshot, stop: Stop) -> Exit {
             error.exit()
         }
     }
+}
+
+/// Says at once that the first signal was heard: what follows can take a while.
+async fn acknowledge(session: &Session, heard: &CancellationToken) {
+    heard.cancelled().await;
+    session
+        .out
+        .say("Interrupted: stopping in good order; what is done is being recorded. A second signal ends kl at once.");
+    std::future::pending::<()>().await;
 }
 
 /// How long a command that was told to end at once may take to put on record what it has done.

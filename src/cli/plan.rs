@@ -12,7 +12,7 @@ use crate::domain::plan::spec::{PlanMode, PlanSpec, Scope};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::{Rules, preflight};
-use crate::report::{json, plan};
+use crate::report::{json, plan, style};
 
 /// Runs the command.
 pub async fn run(session: &Session, args: PlanArgs) -> Result<Exit, KlError> {
@@ -20,11 +20,14 @@ pub async fn run(session: &Session, args: PlanArgs) -> Result<Exit, KlError> {
     let project = place.project(&args.state, &args.input, &session.env).await?;
     writable(&args.out)?;
     let memory = session.memory(&place).await?;
-    let rules = Rules { closure: place.config.policies.closure, ..Rules::default() };
+    let rules = Rules::from(place.policies(&args.state, &session.env));
     let caller = session.caller(&args.actor);
     let (planned, _) = preflight::plan(&caller, memory, &project, scope(&args.scope)?, &rules).await?;
     for warning in &planned.warnings {
-        session.out.say(&format!("{} {warning}", crate::report::style::warn("terraform warns:")));
+        session.out.say(&format!("{} {warning}", style::warn("terraform warns:")));
+    }
+    if let Err(refusal) = rules.check_destroy(&planned.spec) {
+        session.out.say(&format!("{} {}; `kl apply` will refuse it", style::warn("warning:"), refusal.message()));
     }
     write(&args.out, &planned.spec)?;
     let mut text = plan::summary(&planned.spec);

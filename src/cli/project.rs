@@ -1,12 +1,17 @@
 //! From arguments, kl.yaml, environment and CI job to the project, the rules and the state that are meant.
 
+use std::io::Read as _;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::SecretString;
 
 use super::args::{ActorArgs, InputArgs, StateArgs};
 use super::env::{self, EnvSnapshot};
 use crate::config::ci::{self, CiContext};
-use crate::config::file::{ConfigFile, FILE_NAME, Project as FileProject};
+use crate::config::event::github;
+use crate::config::file::{ConfigFile, FILE_NAME, WRONG_FILE_NAME};
+use crate::config::policy::Policies;
+use crate::config::projects::Project as Configured;
 use crate::domain::id::{Actor, StateName};
 use crate::error::KlError;
 use crate::pipeline::Project;
@@ -22,7 +27,7 @@ pub struct Place {
     /// The configuration.
     pub config: ConfigFile,
     /// Where `kl.yaml` was found.
-    config_dir: Option<Utf8PathBuf>,
+    pub config_dir: Option<Utf8PathBuf>,
 }
 
 impl Place {
@@ -38,14 +43,18 @@ impl Place {
         }
         let root = repository_root(&dir).unwrap_or_else(|| dir.clone());
         let inside = |ancestor: &&Utf8Path| ancestor.starts_with(&root) || root.starts_with(ancestor);
-        let config_dir = dir.ancestors().take_while(inside).find(|ancestor| ancestor.join(FILE_NAME).is_file());
+        let has = |ancestor: &Utf8Path, name: &str| ancestor.join(name).is_file();
+        let config_dir = dir
+            .ancestors()
+            .take_while(inside)
+            .find(|ancestor| has(ancestor, FILE_NAME) || has(ancestor, WRONG_FILE_NAME));
         let config = match config_dir {
-            Some(found) => {
-                let path = found.join(FILE_NAME);
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|error| KlError::usage(format!("cannot read {path}")).because(error))?;
-                ConfigFile::read(&path, &text).map_err(|error| KlError::usage(error.to_string()))?
+            Some(found) if !has(found, FILE_NAME) => {
+                let wrong = found.join(WRONG_FILE_NAME);
+                return Err(KlError::usage(format!("{wrong} is not read: kl's configuration is called {FILE_NAME}"))
+                    .hint(format!("rename it to {FILE_NAME}")));
             }
+            Some(found) => read(found)?,
             None => ConfigFile::default(),
         };
         Ok(Self { config_dir: config_dir.map(Utf8Path::to_owned), dir, root, config })
@@ -64,9 +73,15 @@ impl Place {
         }
     }
 
-    fn entry(&self, workspace: Option<&str>) -> Option<&FileProject> {
-        let base = self.config_dir.as_ref()?;
-        self.config.project(self.dir.strip_prefix(base).ok()?, workspace)
+    /// What is configured for the root module in a workspace.
+    fn configured(&self, workspace: Option<&str>) -> Configured {
+        let base = self.config_dir.as_ref().unwrap_or(&self.root);
+        self.config.project(self.dir.strip_prefix(base).unwrap_or(&self.dir), workspace)
+    }
+
+    /// The policies that hold for the root module in the workspace that is meant.
+    pub fn policies(&self, args: &StateArgs, env: &EnvSnapshot) -> Policies {
+        self.configured(workspace(args, env).as_deref()).policies
     }
 
     /// The state that is meant: `--state`, else kl.yaml's, else the directory with its workspace.
@@ -75,34 +90,24 @@ impl Place {
             return Ok(state.clone());
         }
         let workspace = workspace(args, env);
-        let entry = self.entry(workspace.as_deref());
-        if let Some(state) = entry.and_then(|entry| entry.state.clone()) {
-            return Ok(state);
-        }
-        let name = match self.name().as_str() {
-            // A repository that is one root module is called after itself.
-            "." => self.root.file_name().unwrap_or("root").to_owned(),
-            path => path.to_owned(),
-        };
-        let workspace = workspace.or_else(|| entry.and_then(|entry| entry.workspace.clone()));
-        let name = match workspace.as_deref() {
-            None | Some("default") => name,
-            Some(workspace) => format!("{name}:{workspace}"),
-        };
-        StateName::new(name).map_err(|error| KlError::usage(error.to_string()).hint("name the state with --state"))
+        let dir = self.dir.strip_prefix(&self.root).unwrap_or(&self.dir);
+        self.configured(workspace.as_deref())
+            .state_name(dir, self.repository(), workspace.as_deref())
+            .map_err(|error| KlError::usage(error.to_string()).hint("name the state with --state"))
+    }
+
+    /// What the repository is called: after its directory.
+    pub fn repository(&self) -> &str {
+        self.root.file_name().unwrap_or("root")
     }
 
     /// The project with its inputs; finds the program.
     pub async fn project(&self, state: &StateArgs, input: &InputArgs, env: &EnvSnapshot) -> Result<Project, KlError> {
         let asked = workspace(state, env);
-        let entry = self.entry(asked.as_deref());
-        let workspace = asked.or_else(|| entry.and_then(|entry| entry.workspace.clone()));
-        let program = input
-            .terraform
-            .clone()
-            .or_else(|| env.get(env::TERRAFORM))
-            .or_else(|| entry.and_then(|entry| entry.terraform.clone()))
-            .or_else(|| self.config.terraform.clone());
+        let configured = self.configured(asked.as_deref());
+        let variables = variables(&configured, input, env)?;
+        let workspace = asked.or(configured.workspace);
+        let program = input.terraform.clone().or_else(|| env.get(env::TERRAFORM)).or(configured.terraform);
         let cache = plugin_cache(env);
         let terraform = Terraform::locate(LocateRequest {
             program: program.as_deref(),
@@ -111,7 +116,7 @@ impl Place {
             plugin_cache: cache.as_deref(),
         })
         .await?;
-        let mut var_files = entry.map(|entry| entry.var_files.clone()).unwrap_or_default();
+        let mut var_files = configured.var_files;
         var_files.extend(input.var_files.iter().cloned());
         for file in &var_files {
             if !self.dir.join(file).is_file() {
@@ -124,16 +129,46 @@ impl Place {
             state: self.state(state, env)?,
             workspace: workspace.unwrap_or_else(|| "default".to_owned()),
             var_files,
-            variables: input
-                .vars
-                .iter()
-                .map(|(name, value)| Variable { name: name.clone(), value: SecretString::from(value.clone()) })
-                .collect(),
+            variables,
             terraform,
             keep_workspace: input.keep_workspace,
             dir: self.dir.clone(),
         })
     }
+}
+
+/// Reads the kl.yaml of a directory.
+fn read(dir: &Utf8Path) -> Result<ConfigFile, KlError> {
+    let path = dir.join(FILE_NAME);
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| KlError::usage(format!("cannot read {path}")).because(error))?;
+    let config = ConfigFile::read(&path, &text).and_then(|config| {
+        config.check_dirs(&path, &text, |project| dir.join(project).is_dir())?;
+        Ok(config)
+    });
+    config.map_err(|error| KlError::usage(error.to_string()))
+}
+
+/// Input variables: from the environment as kl.yaml says, and in front of them those of the command line.
+fn variables(configured: &Configured, input: &InputArgs, env: &EnvSnapshot) -> Result<Vec<Variable>, KlError> {
+    let mut variables = Vec::new();
+    for (name, source) in &configured.vars {
+        if input.vars.iter().any(|(given, _)| given == name) {
+            continue;
+        }
+        let value = env.named(source).ok_or_else(|| {
+            let project = configured.name.as_ref().map(|name| format!(" of project {name}")).unwrap_or_default();
+            KlError::usage(format!(
+                "the variable {name}{project} comes from the environment variable {source}, which is not set or empty"
+            ))
+            .hint(format!("set {source}, give --var {name}=VALUE, or change `vars` in {FILE_NAME}"))
+        })?;
+        variables.push(Variable { name: name.clone(), value: SecretString::from(value) });
+    }
+    let given = input.vars.iter();
+    variables
+        .extend(given.map(|(name, value)| Variable { name: name.clone(), value: SecretString::from(value.clone()) }));
+    Ok(variables)
 }
 
 /// The Terraform workspace that the user names.
@@ -150,7 +185,7 @@ fn plugin_cache(env: &EnvSnapshot) -> Option<Utf8PathBuf> {
 
 /// Who acts, and in which CI job.
 pub fn identity(args: &ActorArgs, env: &EnvSnapshot) -> (Actor, CiContext) {
-    let context = ci::detect(|name| env.get(name));
+    let context = ci::detect(|name| env.get(name), event_file);
     let actor = args.actor.clone().or_else(|| env.get(env::ACTOR)).or_else(|| context.actor.clone());
     let actor = actor.unwrap_or_else(|| {
         let user = env.get("USER").or_else(|| env.get("LOGNAME")).or_else(user).unwrap_or_else(|| "unknown".to_owned());
@@ -158,6 +193,14 @@ pub fn identity(args: &ActorArgs, env: &EnvSnapshot) -> (Actor, CiContext) {
         format!("{user}@{host}")
     });
     (Actor(actor), context)
+}
+
+/// The text of the forge's event file; one that is too large for an event is cut, and will not be read.
+fn event_file(path: &str) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    let limit = github::MAX_BYTES as u64 + 1;
+    std::fs::File::open(path)?.take(limit).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The user whom the system knows, where the environment does not say (cron, containers).

@@ -7,7 +7,8 @@ use super::state::Body;
 pub const MASK: &str = "(sensitive value)";
 
 /// A row's content with every sensitive value masked: outputs marked so, the paths that `sensitive_attributes`
-/// names, and the provider's private data.
+/// names, the provider's private data, and wherever else in an instance the same text stands: a provider may give back
+/// what it was given, under a name of its own.
 #[must_use]
 pub fn masked(body: &Body) -> Json {
     let Ok(mut value) = Json::parse(body.text()) else {
@@ -45,14 +46,52 @@ fn mask_instance(instance: &mut Json) {
     };
     for (name, attributes) in members.iter_mut() {
         if name == "attributes" || name == "attributes_flat" {
+            let mut secrets = Vec::new();
             for path in &paths {
                 match steps(path) {
-                    Some(steps) => mask_path(attributes, &steps),
+                    Some(steps) => mask_path(attributes, &steps, &mut secrets),
                     // A path that cannot be read may point anywhere.
                     None => *attributes = Json::String(MASK.to_owned()),
                 }
             }
+            mask_texts(attributes, &secrets);
         }
+    }
+}
+
+/// Texts shorter than this are masked where they were marked, and nowhere else: they stand everywhere.
+const SHORTEST_SECRET: usize = 4;
+
+/// From this length on, a text that only contains the secret is masked, too.
+const SHORTEST_WITHIN: usize = 8;
+
+/// Masks a value, and remembers the texts in it.
+fn mask(value: &mut Json, secrets: &mut Vec<String>) {
+    fn collect(value: &Json, secrets: &mut Vec<String>) {
+        match value {
+            Json::String(text) if text.len() >= SHORTEST_SECRET && text != MASK => secrets.push(text.clone()),
+            Json::Array(items) => items.iter().for_each(|item| collect(item, secrets)),
+            Json::Object(members) => members.iter().for_each(|(_, member)| collect(member, secrets)),
+            _ => {}
+        }
+    }
+    collect(value, secrets);
+    *value = Json::String(MASK.to_owned());
+}
+
+/// Masks every text that is a secret, or holds a long one.
+fn mask_texts(value: &mut Json, secrets: &[String]) {
+    match value {
+        Json::String(text) => {
+            let told =
+                |secret: &String| text == secret || secret.len() >= SHORTEST_WITHIN && text.contains(secret.as_str());
+            if secrets.iter().any(told) {
+                *value = Json::String(MASK.to_owned());
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| mask_texts(item, secrets)),
+        Json::Object(members) => members.iter_mut().for_each(|(_, member)| mask_texts(member, secrets)),
+        _ => {}
     }
 }
 
@@ -75,9 +114,9 @@ fn steps(path: &Json) -> Option<Vec<String>> {
         .collect()
 }
 
-fn mask_path(value: &mut Json, steps: &[String]) {
+fn mask_path(value: &mut Json, steps: &[String], secrets: &mut Vec<String>) {
     let Some((first, rest)) = steps.split_first() else {
-        *value = Json::String(MASK.to_owned());
+        mask(value, secrets);
         return;
     };
     match value {
@@ -89,24 +128,24 @@ fn mask_path(value: &mut Json, steps: &[String]) {
             for (name, member) in members.iter_mut() {
                 if name == first {
                     found = true;
-                    mask_path(member, rest);
+                    mask_path(member, rest, secrets);
                 } else if wrapped && name == "value" {
                     found = true;
-                    mask_path(member, steps);
+                    mask_path(member, steps, secrets);
                 }
             }
             // A path that leads nowhere may mean anything here.
             if !found {
-                *value = Json::String(MASK.to_owned());
+                mask(value, secrets);
             }
         }
         Json::Array(items) => match first.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
-            Some(item) => mask_path(item, rest),
+            Some(item) => mask_path(item, rest, secrets),
             // A set has no positions in JSON: all of it is masked.
-            None => *value = Json::String(MASK.to_owned()),
+            None => mask(value, secrets),
         },
         Json::Null => {}
-        _ => *value = Json::String(MASK.to_owned()),
+        _ => mask(value, secrets),
     }
 }
 
@@ -135,6 +174,16 @@ mod tests {
         assert!(!text.contains("hush") && text.contains("open"), "{text}");
         let text = shown(r#"{"a":{"value":{"value":"hush","type":"open"},"type":"dynamic"}}"#, &[&["a", "value"]]);
         assert!(!text.contains("hush"), "{text}");
+    }
+
+    #[test]
+    fn the_same_text_elsewhere_is_masked_too() {
+        let text = shown(r#"{"a":{"b":"hush"},"z":"hush","y":"hushed","x":["hush"]}"#, &[&["a", "b"]]);
+        assert!(!text.contains("\"hush\"") && text.contains("hushed"), "{text}");
+        let text = shown(r#"{"a":{"b":"long secret"},"url":"https://long secret@host"}"#, &[&["a", "b"]]);
+        assert!(!text.contains("long secret"), "{text}");
+        let text = shown(r#"{"a":{"b":"on"},"z":"on"}"#, &[&["a", "b"]]);
+        assert!(text.contains("\"z\":\"on\""), "{text}");
     }
 
     #[test]

@@ -1,45 +1,23 @@
 //! The forge: what kl asks of GitHub and GitLab, and what it tells them.
 
+mod error;
+mod github;
+mod gitlab;
+mod http;
+mod landed;
+mod marker;
+mod patience;
+mod settings;
+
 use async_trait::async_trait;
 
 use crate::domain::request::{ForgeKind, RequestPhase};
 
-/// Why a forge did not do what was asked. Never a reason to lose an apply's result.
-#[derive(Debug, thiserror::Error)]
-pub enum ForgeError {
-    /// The token may not do this (401, 403).
-    #[error("{what}: the token may not do this ({status})")]
-    Denied {
-        /// What was tried, as `write the comment`.
-        what: &'static str,
-        /// The HTTP status.
-        status: u16,
-    },
-    /// There is no such thing, or the token may not see it (404).
-    #[error("{what}: not found")]
-    NotFound {
-        /// What was tried.
-        what: &'static str,
-    },
-    /// The forge refused the content (400, 409, 422).
-    #[error("{what}: refused ({status}): {message}")]
-    Refused {
-        /// What was tried.
-        what: &'static str,
-        /// The HTTP status.
-        status: u16,
-        /// The forge's message, shortened.
-        message: String,
-    },
-    /// The forge could not be reached, failed, or asked for patience for too long.
-    #[error("{what}: {message}")]
-    Unavailable {
-        /// What was tried.
-        what: &'static str,
-        /// What happened.
-        message: String,
-    },
-}
+pub use error::ForgeError;
+pub use http::install_tls_provider;
+pub use marker::comment_marker;
+pub use patience::Patience;
+pub use settings::{ForgeSettings, GithubSettings, GitlabSettings, connect};
 
 /// A request as the forge has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +130,7 @@ pub struct Check {
 pub enum CheckRef {
     /// A check of its own, by the forge's id.
     Check(String),
-    /// Only a commit status: checks are denied.
+    /// Only a commit status: checks are denied, or the forge has none.
     Status,
     /// Nowhere: the job's own result has to do.
     Nowhere,
@@ -179,12 +157,23 @@ pub trait Forge: Send + Sync {
     async fn request(&self, number: u64) -> Result<RequestInfo, ForgeError>;
 
     /// The files that a request changes.
+    ///
+    /// # Errors
+    /// [`ForgeError::Incomplete`] when the forge lists some of them only: GitHub stops at 3,000.
     async fn request_files(&self, number: u64) -> Result<Vec<ChangedFile>, ForgeError>;
 
-    /// The files that a push changes.
+    /// The files that a push changes, also those that a forced push took back.
+    ///
+    /// # Errors
+    /// [`ForgeError::Incomplete`] when the forge cannot tell: there are too many, or the default branch is new and there
+    /// is nothing to compare it with.
     async fn push_files(&self, push: &Push) -> Result<Vec<ChangedFile>, ForgeError>;
 
-    /// The requests that a push merged into its branch, in the order in which they were merged.
+    /// The requests that a push merged into its branch, in the order in which they were merged. Of a new branch, only
+    /// the newest commit is looked at.
+    ///
+    /// # Errors
+    /// [`ForgeError::Incomplete`] when the push brought too many commits to look up each.
     async fn merged_by(&self, push: &Push) -> Result<Vec<RequestInfo>, ForgeError>;
 
     /// Writes the sticky comment of a request: updates `known` or the one that bears our marker on its first line and
@@ -197,9 +186,10 @@ pub trait Forge: Send + Sync {
         body: &str,
     ) -> Result<CommentRef, ForgeError>;
 
-    /// Makes a check, or updates it when `existing` says where it is.
+    /// Makes a check, or updates it when `existing` says where it is. An update adds its annotations to those that the
+    /// check has. A token that may not make checks gets a commit status, or nothing: the answer says which.
     async fn check_put(&self, check: &Check, existing: Option<&CheckRef>) -> Result<CheckRef, ForgeError>;
 
-    /// What the token can do.
+    /// What the token can do. Never fails: what cannot be found out is unknown.
     async fn access(&self) -> Vec<Access>;
 }

@@ -6,9 +6,9 @@ use super::bench::Bench;
 use super::commit::{self, Outcome};
 use super::execute::{self, LaneChoice, Rehearsal};
 use super::record::Recorder;
+use super::recover::{self, Attempt};
 use super::reserve::{self, Heartbeat};
 use super::stale::{self, Verdict};
-use super::recover::{self, Attempt};
 use super::{Context, Project, Rules, leftover};
 use crate::clock;
 use crate::domain::coordination::reservation::{Blocker, HeldAs};
@@ -88,7 +88,7 @@ impl<E: Into<KlError>> From<E> for Halt {
             Exit::Stale => RunStatus::Stale,
             _ => RunStatus::Failed,
         };
-        let end = RunEnd { error: Some(error.chain()), ..RunEnd::plain(status) };
+        let end = RunEnd { error: Some(error.on_record()), ..RunEnd::plain(status) };
         Self { end, error }
     }
 }
@@ -182,6 +182,7 @@ async fn check_fit(ctx: &Context, project: &Project, spec: &PlanSpec, rules: &Ru
         ))
         .hint("apply the spec in the directory that it was planned in, or name the state with --state"));
     }
+    rules.check_destroy(spec)?;
     missing_variables(project, spec)?;
     let stored = ctx.store.spec_find(spec.id).await.map_err(|error| match error {
         StoreError::NotFound { .. } => KlError::usage(format!("the database does not know the spec {}", spec.id))
@@ -362,11 +363,8 @@ fn conflicted(blockers: Vec<Blocker>) -> Halt {
 
 /// The run of the same spec that is in the way cannot be recovered on the way.
 fn in_the_way(blockers: Vec<Blocker>, error: KlError) -> Halt {
-    let end = RunEnd {
-        error: Some(error.message().to_owned()),
-        conflict: blockers,
-        ..RunEnd::plain(RunStatus::Conflict)
-    };
+    let end =
+        RunEnd { error: Some(error.message().to_owned()), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
     Halt { end, error }
 }
 
@@ -451,6 +449,7 @@ async fn under_reservation(
         spec,
         snapshot: &snapshot,
         accept_values: options.accept_values,
+        rules,
         done: &done,
     };
     let ready = rehearsal.prepare(options.lane).await?;

@@ -10,8 +10,8 @@ use crate::domain::address::{ConfigAddress, ConfigModule};
 use crate::domain::graph::configuration::{self, ModuleConfig, is_configuration, is_opentofu};
 use crate::domain::graph::manifest::{self, source_is_local};
 use crate::domain::graph::tree::Tree;
-use crate::domain::plan::plan_json::PlanJson;
 use crate::domain::id::{RunId, Serial};
+use crate::domain::plan::plan_json::PlanJson;
 use crate::domain::run::Tools;
 use crate::domain::run::workplace::Workplace;
 use crate::domain::state::document::{DocumentHead, StateDocument};
@@ -20,9 +20,7 @@ use crate::error::KlError;
 use crate::report::event::{Progress, Stage};
 use crate::store::model::Snapshot;
 use crate::terraform::{Dirs, PlanRequest, Product, Stop, Terraform, providers_locked};
-use crate::workspace::{
-    OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest, repository_root, this_host,
-};
+use crate::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest, repository_root, this_host};
 
 /// An initialised workspace.
 pub struct Bench {

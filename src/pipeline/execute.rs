@@ -8,16 +8,16 @@ use secrecy::ExposeSecret as _;
 use super::bench::{Bench, blocking};
 use super::checkpoint::{self, Scribe, Watched};
 use super::record::Recorder;
-use super::{Context, Project};
+use super::{Context, Project, Rules};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lane::{Lane, targets};
 use crate::domain::coordination::slice;
+use crate::domain::id::Serial;
 use crate::domain::plan::compare::{Comparison, Relation, compare};
 use crate::domain::plan::fingerprint::DigestKey;
 use crate::domain::plan::plan_json::PlanJson;
 use crate::domain::plan::resume::{Done, resumed};
 use crate::domain::plan::spec::{PlanMode, PlanSpec};
-use crate::domain::id::Serial;
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::in_flight::InFlight;
 use crate::domain::state::Row;
@@ -57,6 +57,7 @@ pub struct Ready {
     /// Whether the plan has nothing left to do.
     pub nothing_left: bool,
     plan_file: Utf8PathBuf,
+    failed_checks: Vec<String>,
 }
 
 /// Everything that planning again needs.
@@ -73,6 +74,8 @@ pub struct Rehearsal<'a> {
     pub snapshot: &'a Snapshot,
     /// Whether other values of the same shape may pass.
     pub accept_values: bool,
+    /// The rules that the repository sets.
+    pub rules: &'a Rules,
     /// What an earlier apply of the same spec has already brought into the trunk.
     pub done: &'a Done,
 }
@@ -97,7 +100,7 @@ impl Rehearsal<'_> {
             (LaneChoice::Auto, Some(limit)) if reasons.is_empty() => {
                 let first = self.attempt(Lane::Narrow, &[], Some(&limit)).await;
                 let reason = match first {
-                    Ok((ready, comparison)) if self.accepts(comparison.relation) => return Ok(ready),
+                    Ok((ready, comparison)) if self.accepts(comparison.relation) => return self.checked(ready),
                     Ok((_, comparison)) => {
                         format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word())
                     }
@@ -129,7 +132,7 @@ impl Rehearsal<'_> {
         // reviewed change, applying that change alone is worth more than their results.
         let (ready, comparison) = self.attempt(Lane::Footprint, reasons, None).await?;
         if self.accepts(comparison.relation) {
-            return Ok(ready);
+            return self.checked(ready);
         }
         let reason = format!(
             "the whole plan is not the reviewed one ({}); limited to the reviewed changes, checks are not evaluated",
@@ -140,7 +143,12 @@ impl Rehearsal<'_> {
     }
 
     fn judge(&self, ready: Ready, comparison: &Comparison) -> Result<Ready, KlError> {
-        if self.accepts(comparison.relation) { Ok(ready) } else { Err(refusal(comparison)) }
+        if self.accepts(comparison.relation) { self.checked(ready) } else { Err(refusal(comparison)) }
+    }
+
+    /// Lets a plan pass that breaks no check, as far as its lane evaluates checks at all.
+    fn checked(&self, ready: Ready) -> Result<Ready, KlError> {
+        self.rules.check_checks(&ready.failed_checks).map(|()| ready)
     }
 
     fn accepts(&self, relation: Relation) -> bool {
@@ -192,6 +200,7 @@ impl Rehearsal<'_> {
             drifted,
             write_set,
             plan_file: request.out,
+            failed_checks: plan.failed_checks(),
         };
         Ok((ready, comparison))
     }

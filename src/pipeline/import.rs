@@ -72,7 +72,7 @@ pub async fn import(ctx: &Context, name: &StateName, document: StateDocument) ->
     let result = reserved_import(ctx, &recorder, &claims, &head, document).await;
     if let Err(error) = &result {
         let status = if error.1.is_empty() { RunStatus::Failed } else { RunStatus::Conflict };
-        let end = RunEnd { error: Some(error.0.chain()), conflict: error.1.clone(), ..RunEnd::plain(status) };
+        let end = RunEnd { error: Some(error.0.on_record()), conflict: error.1.clone(), ..RunEnd::plain(status) };
         drop(ctx.store.run_end(run, &end).await);
     }
     result.map(Imported::Committed).map_err(|error| error.0)

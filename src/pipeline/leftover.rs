@@ -56,14 +56,15 @@ impl Working {
         let Self { run, workplace, terraform } = self;
         let Workplace { host, dir, group, .. } = workplace;
         if !terraform {
-            return KlError::new(Exit::Conflict, format!("the kl of run {run} is still there: it works in {dir} on {host}"))
-                .hint("wait for it; if it is paused, let it go on or end it");
+            return KlError::new(
+                Exit::Conflict,
+                format!("the kl of run {run} is still there: it works in {dir} on {host}"),
+            )
+            .hint("wait for it; if it is paused, let it go on or end it");
         }
         let which = group.map(|group| format!(" ({group})")).unwrap_or_default();
-        let error = KlError::new(
-            Exit::Conflict,
-            format!("Terraform of run {run} is still working{which}, in {dir} on {host}"),
-        );
+        let error =
+            KlError::new(Exit::Conflict, format!("Terraform of run {run} is still working{which}, in {dir} on {host}"));
         match group {
             Some(group) => error.hint(format!(
                 "wait for it, or stop it with `kill -INT {}`: it finishes what it has begun with and writes its state",
@@ -81,7 +82,10 @@ impl Here {
         let path = dir.dir().to_owned();
         let removed = blocking(move || dir.remove()).await;
         if let Err(error) = removed.and_then(|removed| Ok(removed?)) {
-            ctx.warn(format!("the work directory {path} holds a part of the state and could not be removed: {}", error.message()));
+            ctx.warn(format!(
+                "the work directory {path} holds a part of the state and could not be removed: {}",
+                error.message()
+            ));
         }
     }
 }
@@ -93,8 +97,8 @@ pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
     };
     let working = |terraform| Leftover::Working(Working { run, workplace: workplace.clone(), terraform });
     let dir = Utf8PathBuf::from(&workplace.dir);
-    let group_lives = this_host().sees_processes_of(&workplace.host)
-        && workplace.group.is_some_and(|group| group::lives(&group));
+    let group_lives =
+        this_host().sees_processes_of(&workplace.host) && workplace.group.is_some_and(|group| group::lives(&group));
     let left = match find(&dir).await? {
         Found::Left(left) if left.run() == Some(run) => left,
         Found::InUse if terraform_works_in(&dir)? => return Ok(working(true)),
@@ -116,7 +120,8 @@ pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
         ctx.warn(format!("the state that run {run} left cannot be read: {error}"));
         None
     });
-    let log = log.map_err(|error| KlError::failed(format!("cannot read what the apply said in {dir}")).because(error))?;
+    let log =
+        log.map_err(|error| KlError::failed(format!("cannot read what the apply said in {dir}")).because(error))?;
     Ok(Leftover::Here(Here { workplace, state, log, dir: left }))
 }
 
@@ -135,7 +140,8 @@ async fn find(dir: &Utf8Path) -> Result<Found, KlError> {
 }
 
 fn terraform_works_in(dir: &Utf8Path) -> Result<bool, KlError> {
-    apply_works_in(dir).map_err(|error| KlError::failed(format!("cannot see whether somebody works in {dir}")).because(error))
+    apply_works_in(dir)
+        .map_err(|error| KlError::failed(format!("cannot see whether somebody works in {dir}")).because(error))
 }
 
 /// Clears away what dead runs and plans left in the directory for temporary files: it holds parts of states. Not what

@@ -21,9 +21,11 @@ use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
-use crate::config::file::{ClosureRule, OnStale};
+use crate::config::policy::{ClosureRule, DestroyGuard, OnFailure, OnStale, Policies};
 use crate::domain::id::{Actor, StateName};
+use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::Origin;
+use crate::error::KlError;
 use crate::report::event::{Progress, Sink, Stage};
 use crate::store::Store;
 use crate::terraform::{Stop, Terraform, Variable};
@@ -90,6 +92,57 @@ pub struct Rules {
     pub max_plan_age: Option<Duration>,
     /// How wide the read set is.
     pub closure: ClosureRule,
+    /// What becomes of the rows that a failed apply has finished.
+    pub on_failure: OnFailure,
+    /// Whether a failed `check` block stops a plan and an apply.
+    pub fail_on_check: bool,
+    /// How many objects a plan may destroy.
+    pub destroy: DestroyGuard,
+}
+
+impl From<Policies> for Rules {
+    fn from(policies: Policies) -> Self {
+        Self {
+            on_stale: policies.on_stale,
+            strict: false,
+            max_plan_age: policies.max_plan_age,
+            closure: policies.closure,
+            on_failure: policies.on_failure,
+            fail_on_check: policies.fail_on_check,
+            destroy: policies.destroy,
+        }
+    }
+}
+
+impl Rules {
+    /// Whether the results of the configuration's checks let a plan pass.
+    ///
+    /// # Errors
+    /// Names the checks that fail.
+    pub fn check_checks(&self, failed: &[String]) -> Result<(), KlError> {
+        if !self.fail_on_check || failed.is_empty() {
+            return Ok(());
+        }
+        Err(KlError::failed(format!("the configuration's own checks fail: {}", failed.join(", ")))
+            .hint("terraform's warnings say why; `fail_on_check: false` in kl.yaml lets such plans pass"))
+    }
+
+    /// Whether the guard against destruction lets a plan pass.
+    ///
+    /// # Errors
+    /// Says how many objects it destroys, and how many may be.
+    pub fn check_destroy(&self, spec: &PlanSpec) -> Result<(), KlError> {
+        let count = spec.destroyed();
+        if self.destroy.allows(count) {
+            return Ok(());
+        }
+        Err(KlError::usage(format!(
+            "the plan destroys {}, and the policy is `destroy: {}`",
+            crate::report::style::count(usize::try_from(count).unwrap_or(usize::MAX), "object"),
+            self.destroy
+        ))
+        .hint("change `policies.destroy` in kl.yaml, or give --allow-destroy to `kl apply` when this is meant"))
+    }
 }
 
 impl Caller {

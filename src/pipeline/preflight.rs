@@ -9,7 +9,7 @@ use super::bench::Bench;
 use super::leftover;
 use super::{Caller, Context, Project, Rules};
 use crate::clock;
-use crate::config::file::ClosureRule;
+use crate::config::policy::ClosureRule;
 use crate::domain::address::{Address, ConfigAddress, Mode, Pattern};
 use crate::domain::coordination::lane::{self, Lane};
 use crate::domain::graph::closure::{self, Closure, CoarseEdges, Roots};
@@ -77,6 +77,9 @@ pub async fn plan(
     };
     let (planned, graph) = tokio::join!(bench.plan(&request, stop), graph);
     let (plan, warnings) = planned?;
+    if let Err(error) = rules.check_checks(&plan.failed_checks()) {
+        return Err(warnings.into_iter().fold(error, KlError::hint));
+    }
 
     caller.begins(Stage::Analyse);
     let graph = crate::domain::graph::graph_edges::graph_edges(&graph?)

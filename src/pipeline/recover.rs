@@ -204,8 +204,9 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence) -> Result<Recovered,
     let Evidence { checkpoint, unknown, unseen, here } = evidence;
     let Some(checkpoint) = checkpoint else {
         return Err(Trouble::Other(
-            KlError::usage(format!("run {failed} left no checkpoint that could be recovered"))
-                .hint(format!("look at the real objects; `kl recover {failed} --discard` frees what it still reserves")),
+            KlError::usage(format!("run {failed} left no checkpoint that could be recovered")).hint(format!(
+                "look at the real objects; `kl recover {failed} --discard` frees what it still reserves"
+            )),
         ));
     };
     let run = clock::new_run_id();

@@ -110,7 +110,7 @@ pub async fn refresh(
         Err(failure) => {
             let status = if failure.blockers.is_empty() { RunStatus::Failed } else { RunStatus::Conflict };
             let end = RunEnd {
-                error: Some(failure.error.chain()),
+                error: Some(failure.error.on_record()),
                 conflict: failure.blockers.clone(),
                 ..RunEnd::plain(status)
             };

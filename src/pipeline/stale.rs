@@ -2,7 +2,7 @@
 
 use super::record::Recorder;
 use super::{Context, Rules};
-use crate::config::file::OnStale;
+use crate::config::policy::OnStale;
 use crate::domain::coordination::staleness::{Staleness, classify};
 use crate::domain::id::StateId;
 use crate::domain::plan::spec::PlanSpec;

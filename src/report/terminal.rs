@@ -137,7 +137,11 @@ pub fn line(event: &RunEvent) -> Option<String> {
         }
         RunEvent::LeaseLost => loud("! The lease is lost: another run has taken the reservations"),
         RunEvent::Quarantined { addresses } => {
-            format!("{} Changed for real, or perhaps, and not in the state yet; kept reserved: {}", loud("!"), names(addresses))
+            format!(
+                "{} Changed for real, or perhaps, and not in the state yet; kept reserved: {}",
+                loud("!"),
+                names(addresses)
+            )
         }
         RunEvent::InFlight { addresses } => {
             format!("{} Cut off while working on {}: look at the provider", loud("!"), names(addresses))

@@ -6,6 +6,7 @@ use crate::domain::coordination::forecast::{ForecastRelation, Meeting};
 use crate::domain::coordination::reservation::{Blocker, Reservation};
 use crate::domain::coordination::staleness::Staleness;
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
+pub use crate::domain::plan::changed::ChangedValue;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{RequestPhase, RequestRef};
 use crate::domain::run::Run;
@@ -90,19 +91,6 @@ pub struct PlannedView {
     pub forecast: Vec<ForecastView>,
     /// The newest versions that touched what this plan reads or writes.
     pub history: Vec<HistoryLine>,
-}
-
-/// A changed attribute with its values, masked where they are sensitive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedValue {
-    /// The resource instance.
-    pub address: String,
-    /// The attribute's path, as `tags.Name`.
-    pub attribute: String,
-    /// JSON text before; none when there was no object.
-    pub before: Option<String>,
-    /// JSON text after; none when there is no object, or it is not known yet.
-    pub after: Option<String>,
 }
 
 /// How another open request relates to this plan.

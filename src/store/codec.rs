@@ -1,5 +1,7 @@
 //! Between stored columns and values of the domain: words, JSON, rows.
 
+pub(in crate::store) mod request;
+
 use std::collections::{BTreeMap, HashMap};
 
 use secrecy::SecretString;
@@ -16,7 +18,7 @@ use crate::domain::coordination::reservation::{AccessMode, Claim, HeldAs, Reserv
 use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::workplace::{ProcessGroup, Workplace};
-use crate::domain::run::{Run, RunKind, RunStatus};
+use crate::domain::run::{Origin, Run, RunKind, RunStatus};
 use crate::domain::state::{Body, ContentHash, Row, RowKey, RowKeyDigest};
 
 /// `id, name, lineage, serial, secret` of a state.
@@ -91,6 +93,18 @@ pub(in crate::store) fn from_json<T: DeserializeOwned>(text: &JsonText) -> Resul
 /// A text for people, without the one character that PostgreSQL's text cannot hold.
 pub(in crate::store) fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
+}
+
+/// The JSON text of an origin, from which PostgreSQL takes columns: without that character, too.
+pub(in crate::store) fn origin(origin: &Origin) -> Result<JsonText, StoreError> {
+    let plain = |text: &Option<String>| text.as_deref().map(self::plain);
+    json(&Origin {
+        forge: plain(&origin.forge),
+        repository: plain(&origin.repository),
+        request: origin.request,
+        commit: plain(&origin.commit),
+        job_url: plain(&origin.job_url),
+    })
 }
 
 pub(in crate::store) fn status(word: &str) -> Result<RunStatus, StoreError> {

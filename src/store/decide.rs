@@ -10,6 +10,7 @@ use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::{
     AccessMode, Blocker, Claim, ClaimIndex, HeldAs, Relation, Reservation, blockers, relation,
 };
+use crate::domain::digest::hex;
 use crate::domain::id::{Lineage, RunId};
 use crate::domain::run::RunStatus;
 use crate::domain::run::event::{Neighbour, ResourceStep, RunEvent};
@@ -312,6 +313,53 @@ impl<'a> Changes<'a> {
             self.open.push(Opened { digest, key: &write.key, body });
         }
     }
+}
+
+/// What the indexes go by to find the history of a set of claims.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct Footprint {
+    /// Digests, in hex, of the keys of single rows.
+    pub(in crate::store) rows: Vec<String>,
+    /// Resources of which several instances may be claimed, without instance keys.
+    pub(in crate::store) resources: Vec<String>,
+    /// Whether a claim covers more than one resource.
+    pub(in crate::store) wide: bool,
+}
+
+impl Footprint {
+    /// Gives up what is found least exactly: what covers several resources, then what covers several instances. Tells
+    /// whether single rows are left.
+    pub(in crate::store) fn narrow(&mut self) -> bool {
+        if self.wide {
+            self.wide = false;
+        } else {
+            self.resources.clear();
+        }
+        !self.rows.is_empty() || !self.resources.is_empty()
+    }
+}
+
+/// Sorts claims by what finds their rows.
+pub(in crate::store) fn footprint(claims: &[Claim]) -> Footprint {
+    let mut footprint = Footprint::default();
+    for claim in claims {
+        match &claim.pattern {
+            Pattern::Everything | Pattern::Module(_) => footprint.wide = true,
+            Pattern::Output(name) => footprint.rows.push(hex(&RowKey::Output(name.clone()).digest().0)),
+            // A missing key, here or in the module's path, means every instance.
+            Pattern::Resource(address)
+                if address.key.is_some() && address.module.0.iter().all(|step| step.key.is_some()) =>
+            {
+                footprint.rows.push(hex(&RowKey::object(address.clone()).digest().0));
+            }
+            Pattern::Resource(address) => footprint.resources.push(address.config().to_string()),
+        }
+    }
+    for keys in [&mut footprint.rows, &mut footprint.resources] {
+        keys.sort_unstable();
+        keys.dedup();
+    }
+    footprint
 }
 
 /// The status of a run after it was granted its reservations, or queued for them: it never goes back.

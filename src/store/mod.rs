@@ -20,9 +20,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use uuid::Uuid;
 
 use crate::domain::coordination::reservation::{Blocker, Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::request::RequestRef;
 use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
@@ -30,7 +32,9 @@ pub use open::{Memory, open, open_existing, open_unchecked};
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
-    Checkpoint, Commit, Committed, NewSpec, RowChange, Snapshot, StateHead, StoredSpec, Version, VersionQuery,
+    ApplyResult, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted, OpenSpec, PlanResult, PostedComment,
+    ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot, StateHead, StoredRequest, StoredSpec, Version,
+    VersionQuery,
 };
 
 /// Why the store could not do what was asked.
@@ -51,6 +55,12 @@ pub enum StoreError {
         run: RunId,
         /// What the store says of it now.
         status: String,
+    },
+    /// The lock on a request's comment is another job's by now, or nobody's.
+    #[error("the comment of {request} is no longer ours to write: the lock on it has ended")]
+    CommentLockLost {
+        /// The request.
+        request: RequestRef,
     },
     /// The trunk is not what the caller took it for.
     #[error("{0}")]
@@ -245,6 +255,15 @@ pub trait Store: Send + Sync {
     /// Versions of a state, newest first.
     async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError>;
 
+    /// The newest versions of a state that touched rows which these claims cover, newest first, each with those rows
+    /// alone. The work depends on the number of claims and not on the state's size or age, at a price. Where a claim is
+    /// narrower than a resource and wider than an instance (`module.m[0].a.x`), or wider than a resource
+    /// (`module.m.*`), the versions that touched the resource, or the state, are looked at, and given up after fifty in
+    /// vain. A version that only removed a deposed object of a claimed instance is not found, and of a version that
+    /// touched more than 10,000 of the rows not all are told.
+    async fn versions_touching(&self, state: StateId, claims: &[Claim], limit: u32)
+    -> Result<Vec<Version>, StoreError>;
+
     /// Stores a spec. Storing the same id twice is an error.
     async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError>;
 
@@ -331,4 +350,64 @@ pub trait Store: Send + Sync {
 
     /// Frees the quarantine of a run that has ended (`kl recover --discard`). Returns how many reservations it had.
     async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError>;
+
+    /// Remembers what the forge says of a request now, and returns what is known of it then. The last word counts,
+    /// except that a merged request stays merged: news of it that do not speak of the merge change nothing. A merge
+    /// commit that was known once is kept when the news do not name one.
+    async fn request_put(&self, request: &RequestRef, facts: &RequestFacts) -> Result<StoredRequest, StoreError>;
+
+    /// A request.
+    async fn request_find(&self, request: &RequestRef) -> Result<Option<StoredRequest>, StoreError>;
+
+    /// Requests of a repository, those that kl heard of last first.
+    async fn request_list(&self, query: &RequestQuery) -> Result<Vec<StoredRequest>, StoreError>;
+
+    /// Remembers what the newest plan job of a project came to. Nobody can tell which of two jobs for one commit is the
+    /// newer, so the last one counts. A result for a commit that is neither the request's head nor its merge commit
+    /// changes nothing, and says so. The newest spec stays known when a later job failed.
+    /// `NotFound` when the request, the state or the spec does not exist, `Stale` when the spec is for another state.
+    async fn plan_result_put(&self, request: &RequestRef, result: &PlanResult) -> Result<Noted, StoreError>;
+
+    /// Marks every project of the request as dropped that is not among `affected`, the projects that the request
+    /// touches at `head`. Changes nothing when that is no longer the request's head (nor its merge commit), and says so.
+    async fn project_drop(&self, request: &RequestRef, head: &str, affected: &[String]) -> Result<Noted, StoreError>;
+
+    /// Remembers what the newest apply of a project came to: the last one counts. The project need not have been
+    /// planned. `NotFound` when the request, the state or the run does not exist.
+    async fn apply_result_put(&self, request: &RequestRef, result: &ApplyResult) -> Result<(), StoreError>;
+
+    /// The projects of a request with all that is known of them, by name, in one consistent view; none for a request
+    /// that the store does not know.
+    async fn request_projects(&self, request: &RequestRef) -> Result<Vec<ProjectRecord>, StoreError>;
+
+    /// The newest spec of a project in a request, whatever became of later plan jobs, and the commit that it was planned
+    /// from.
+    async fn request_spec(
+        &self,
+        request: &RequestRef,
+        project: &str,
+    ) -> Result<Option<(StoredSpec, String)>, StoreError>;
+
+    /// The specs of a state that may still be applied: the newest one of each project that an open request touches, or
+    /// that a merged one touched, unless a run has committed it or found nothing to do. Those that were planned last
+    /// first.
+    async fn open_specs(&self, state: StateId, limit: u32) -> Result<Vec<OpenSpec>, StoreError>;
+
+    /// The runs that came from a request, by their origin, newest first.
+    async fn runs_of_request(&self, request: &RequestRef, limit: u32) -> Result<Vec<Run>, StoreError>;
+
+    /// The comment of a request as it was last posted.
+    async fn comment_find(&self, request: &RequestRef) -> Result<Option<PostedComment>, StoreError>;
+
+    /// Locks the comment of a request for `owner`, an id of the job's own, so that one job renders it at a time. Of
+    /// several that ask at once one gets it. It ends after `ttl` unless it is asked for again; who asks again while
+    /// holding it gets it longer. The comment need not exist yet.
+    async fn comment_lock(&self, request: &RequestRef, owner: Uuid, ttl: Duration) -> Result<CommentLock, StoreError>;
+
+    /// Remembers the comment as `owner` has posted it. `CommentLockLost` when the lock is not `owner`'s; one that has
+    /// ended and that nobody took counts.
+    async fn comment_save(&self, request: &RequestRef, owner: Uuid, posted: &PostedComment) -> Result<(), StoreError>;
+
+    /// Gives the lock back. Changes nothing when it is not `owner`'s.
+    async fn comment_unlock(&self, request: &RequestRef, owner: Uuid) -> Result<(), StoreError>;
 }

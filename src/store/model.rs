@@ -1,5 +1,7 @@
 //! Values that go into the store and come out of it.
 
+mod request;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
@@ -11,6 +13,11 @@ use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateId, StateNam
 use crate::domain::run::Origin;
 use crate::domain::state::document::DocumentHead;
 use crate::domain::state::{Body, ContentHash, Row, RowKey};
+
+pub use request::{
+    ApplyRecord, ApplyResult, CommentLock, Noted, OpenSpec, PlanOutcome, PlanRecord, PlanResult, PostedComment,
+    ProjectPlace, ProjectRecord, RequestFacts, RequestQuery, SpecAt, StoredRequest,
+};
 
 /// A state without its rows.
 #[derive(Debug, Clone)]

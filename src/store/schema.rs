@@ -14,6 +14,7 @@ pub(in crate::store) const VERSION: i64 = 3;
 pub(in crate::store) fn postgres() -> Migrator {
     migrator(&[
         (1, "init", include_str!("../../migrations/postgres/0001_init.sql")),
+        (2, "requests", include_str!("../../migrations/postgres/0002_requests.sql")),
         (3, "leftovers", include_str!("../../migrations/postgres/0003_leftovers.sql")),
     ])
 }
@@ -22,6 +23,7 @@ pub(in crate::store) fn postgres() -> Migrator {
 pub(in crate::store) fn sqlite() -> Migrator {
     migrator(&[
         (1, "init", include_str!("../../migrations/sqlite/0001_init.sql")),
+        (2, "requests", include_str!("../../migrations/sqlite/0002_requests.sql")),
         (3, "leftovers", include_str!("../../migrations/sqlite/0003_leftovers.sql")),
     ])
 }

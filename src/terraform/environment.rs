@@ -14,6 +14,9 @@ pub struct Environment(BTreeMap<OsString, OsString>);
 /// out, and kl sets its own where it needs one.
 const TAKEN_OUT: [&str; 4] = ["TF_DATA_DIR", "TF_WORKSPACE", "TF_INPUT", "TF_CLI_ARGS"];
 
+/// Those of them that kl obeys itself, or would set to the same: no news to anybody.
+const TAKEN_OVER: [&str; 2] = ["TF_WORKSPACE", "TF_INPUT"];
+
 /// `TF_CLI_ARGS_plan` and the like: extra arguments would make the plan another one than kl asked for.
 const TAKEN_OUT_PREFIX: &str = "TF_CLI_ARGS_";
 
@@ -53,7 +56,8 @@ impl Environment {
         self.set("TF_IN_AUTOMATION", "1");
         // No call home to ask for newer versions or security bulletins.
         self.set("CHECKPOINT_DISABLE", "1");
-        dropped.iter().map(|name| name.to_string_lossy().into_owned()).collect()
+        let names = dropped.iter().map(|name| name.to_string_lossy().into_owned());
+        names.filter(|name| !TAKEN_OVER.contains(&name.as_str())).collect()
     }
 }
 
@@ -90,7 +94,7 @@ mod tests {
             ("TF_WORKSPACE", "dev"),
         ]);
         let dropped = environment.pin();
-        assert_eq!(dropped, ["TF_CLI_ARGS", "TF_CLI_ARGS_plan", "TF_DATA_DIR", "TF_INPUT", "TF_WORKSPACE"]);
+        assert_eq!(dropped, ["TF_CLI_ARGS", "TF_CLI_ARGS_plan", "TF_DATA_DIR"]);
         assert_eq!(environment.get("TF_INPUT"), Some(OsStr::new("0")));
         assert_eq!(environment.get("TF_WORKSPACE"), None);
         assert_eq!(environment.get("TF_VAR_region"), Some(OsStr::new("eu")));

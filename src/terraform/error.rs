@@ -23,6 +23,10 @@ pub struct Failure {
 const INPUT_SUMMARIES: [&str; 3] =
     ["No value for required variable", "Value for undeclared variable", "Invalid value for input variable"];
 
+/// So many errors are named in an outline, each with so many characters of its summary.
+const OUTLINED: usize = 20;
+const LONGEST_SUMMARY: usize = 300;
+
 /// How much of the raw output an error shows, in lines, when Terraform gave no diagnostic.
 const SHOWN_LINES: usize = 20;
 
@@ -36,6 +40,31 @@ impl Failure {
     pub fn is_about_inputs(&self) -> bool {
         let mut errors = self.errors().peekable();
         errors.peek().is_some() && errors.all(|error| INPUT_SUMMARIES.contains(&error.summary.as_str()))
+    }
+}
+
+impl Failure {
+    /// How it ended and what the errors are called, each with its place: what Terraform said in detail is left out,
+    /// because a provider or a provisioner may have put anything into it.
+    #[must_use]
+    pub fn outline(&self) -> String {
+        let mut text = self.ended.clone();
+        for error in self.errors().take(OUTLINED) {
+            let summary = error.summary.lines().next().unwrap_or_default();
+            text.push_str("\n  ");
+            text.extend(summary.chars().take(LONGEST_SUMMARY));
+            match (&error.address, &error.file, error.line) {
+                (Some(address), ..) => text.push_str(&format!(" ({address})")),
+                (None, Some(file), Some(line)) => text.push_str(&format!(" ({file}:{line})")),
+                (None, Some(file), None) => text.push_str(&format!(" ({file})")),
+                (None, None, _) => {}
+            }
+        }
+        let more = self.errors().count().saturating_sub(OUTLINED);
+        if more > 0 {
+            text.push_str(&format!("\n  and {more} more"));
+        }
+        text
     }
 }
 
@@ -173,6 +202,19 @@ pub enum TerraformError {
 }
 
 impl TerraformError {
+    /// The command of Terraform that did not succeed, and what it said.
+    #[must_use]
+    pub fn failure(&self) -> Option<(&'static str, &Failure)> {
+        match self {
+            Self::Init(failure) => Some(("terraform init", failure)),
+            Self::Plan(failure) => Some(("terraform plan", failure)),
+            Self::Show(failure) => Some(("terraform show", failure)),
+            Self::Graph(failure) => Some(("terraform graph", failure)),
+            Self::Apply(failure) => Some(("terraform apply", failure)),
+            _ => None,
+        }
+    }
+
     /// Whether Terraform ended by itself, so that nothing was in flight any more: it waits for what it has begun.
     ///
     /// Its events do not tell: a destroy that fails begins and has no end there, only a diagnostic (1.11.4).

@@ -133,7 +133,8 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, mut output: Output
                 (Some(readers), Output::Files(_, each)) => {
                     let mut lines = Lines::default();
                     tokio::join!(
-                        follow::whole(readers.stdout, &ended, |chunk| lines.push(chunk, &mut |line| each(Said::Line(line)))),
+                        follow::whole(readers.stdout, &ended, |chunk| lines
+                            .push(chunk, &mut |line| each(Said::Line(line)))),
                         follow::bounded(readers.stderr, &ended, |chunk| keep_tail(&mut tail, chunk)),
                     );
                     lines.finish(&mut |line| each(Said::Line(line)));

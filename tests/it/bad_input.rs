@@ -258,11 +258,15 @@ fn a_kl_yaml_that_is_wrong_says_where() {
     }
     let bomb_in_a_known_key = format!("projects: &a0 [x, x]\n{bomb}");
     let huge = "#".repeat(2_000_000);
-    let cases: [(&str, &str); 9] = [
-        ("polices: {}\n", "kl.yaml:1:1: unknown field `polices`"),
-        ("projects: 3\n", "kl.yaml:1:"),
-        ("policies:\n  max_plan_age: 7\n", "is not a duration"),
-        ("policies:\n  on_stale: maybe\n", "on_stale"),
+    let cases: [(&str, &str); 10] = [
+        ("polices: {}\n", "kl.yaml:1:1: unknown key `polices`, did you mean `policies`?"),
+        ("projects: 3\n", "kl.yaml:1:11: `projects` must be a list, and this is a number"),
+        ("policies:\n  max_plan_age: soon\n", "kl.yaml:2:17: `max_plan_age`: \"soon\" is not a duration"),
+        ("policies:\n  on_stale: maybe\n", "kl.yaml:2:13: `on_stale` cannot be `maybe`"),
+        (
+            "projects:\n- name: web\n  dir: infra/wbe\n",
+            "kl.yaml:3:8: `dir`: there is no directory `infra/wbe` (counted from kl.yaml)",
+        ),
         ("projects: [", "kl.yaml:"),
         (&nested, "brackets within each other"),
         (&bomb, "kl.yaml:"),
@@ -275,6 +279,9 @@ fn a_kl_yaml_that_is_wrong_says_where() {
     }
     fs::write(site.repo().join("kl.yaml"), [0xff, 0xfe]).unwrap();
     refused(site.kl().args(["plan", "live"]), 3, &["kl.yaml"]);
+    fs::remove_file(site.repo().join("kl.yaml")).unwrap();
+    site.write("kl.yml", "projects: []\n");
+    refused(site.kl().args(["plan", "live"]), 3, &["kl.yml is not read", "rename it to kl.yaml"]);
     assert!(!site.repo().join(".kl").exists());
 }
 

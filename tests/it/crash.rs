@@ -80,7 +80,7 @@ impl<'a> Scene<'a> {
     /// The process group of the apply.
     fn group(&self) -> Pid {
         let group = wait_until("the process group is on record", Duration::from_mins(1), || {
-            self.database.value("SELECT process_group FROM run_workplaces WHERE process_group IS NOT NULL")
+            self.database.value("SELECT max(process_group) FROM run_workplaces")
         });
         Pid::from_raw(group.parse().unwrap())
     }

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use kl_runner::config::file::ConfigFile;
 use kl_runner::domain::plan::spec::PlanSpec;
 
 /// Compares a checked-in file with what the code gives, or writes it when asked to.
@@ -20,6 +21,12 @@ fn current(name: &str, text: &str) {
 fn the_json_schema_of_specs_is_current() {
     let schema = serde_json::to_string_pretty(&schemars::schema_for!(PlanSpec)).unwrap();
     current("kl-plan.schema.json", &format!("{schema}\n"));
+}
+
+#[test]
+fn the_json_schema_of_kl_yaml_is_current() {
+    let schema = serde_json::to_string_pretty(&schemars::schema_for!(ConfigFile)).unwrap();
+    current("kl.schema.json", &format!("{schema}\n"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! From Terraform's plan to a spec: reading plan JSON, the write set, digests, and comparing two plans.
 
 pub mod action;
+pub mod changed;
 pub mod compare;
 pub mod fingerprint;
 pub mod footprint;

@@ -173,6 +173,15 @@ impl PlanJson {
     }
 }
 
+impl PlanJson {
+    /// The checks and conditions that the plan found broken, as Terraform writes their addresses.
+    #[must_use]
+    pub fn failed_checks(&self) -> Vec<String> {
+        let failed = self.checks.iter().flatten().filter(|check| matches!(check.status.as_str(), "fail" | "error"));
+        failed.map(|check| check.address.to_display.clone()).collect()
+    }
+}
+
 impl ResourceChange {
     /// The action.
     ///

@@ -278,6 +278,12 @@ impl PlanSpec {
         !self.write.is_empty() || !self.outputs.is_empty()
     }
 
+    /// How many objects it destroys: deleted ones, and the old ones of replacements.
+    #[must_use]
+    pub fn destroyed(&self) -> u64 {
+        self.write.iter().map(|entry| u64::from(entry.actions.vector().contains(&"delete"))).sum()
+    }
+
     /// What a run must hold to apply it: the write set (both ends of moves), and everything that it read.
     #[must_use]
     pub fn claims(&self) -> Vec<Claim> {

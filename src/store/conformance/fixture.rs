@@ -82,6 +82,14 @@ impl Fixture {
         .unwrap();
     }
 
+    /// Waits until the database's clock, which ticks in milliseconds on `SQLite`, has moved on.
+    pub(super) async fn tick(&self) {
+        let before = self.store.now().await.unwrap();
+        while self.store.now().await.unwrap() == before {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Lets the leases of one run end.
     pub(super) async fn lease_ends(&self, run: RunId) {
         self.sql(&format!(

@@ -1,11 +1,14 @@
 //! One suite for both databases. Each case is named once below, with the methods of [`Store`] that it is about, and runs
 //! as `conformance::sqlite::<case>` and `conformance::postgres::<case>`.
 
+mod comments;
 mod commits;
 mod fixture;
+mod footprints;
 mod model_check;
 mod opening;
 mod races;
+mod requests;
 mod reservations;
 mod runs;
 mod schema;
@@ -93,10 +96,32 @@ cases! {
     commits::dependencies_can_be_queried covers run_commit;
     commits::an_import_keeps_its_serial covers run_commit, version_list, snapshot;
 
+    footprints::the_history_of_a_footprint_is_of_its_rows_alone covers versions_touching;
+    footprints::a_long_history_is_searched_from_its_end covers versions_touching;
+    footprints::addresses_longer_than_an_index_entry_have_a_history covers versions_touching;
+
+    requests::a_request_comes_back_as_the_forge_described_it covers request_put, request_find;
+    requests::a_merged_request_stays_merged covers request_put;
+    requests::requests_are_listed_with_the_last_news_first covers request_list;
+    requests::a_plan_comes_back_as_it_was_recorded covers plan_result_put, request_projects;
+    requests::a_result_for_another_head_changes_nothing covers plan_result_put, project_drop;
+    requests::the_newest_spec_outlives_plans_that_fail covers plan_result_put, request_spec;
+    requests::projects_that_are_no_longer_touched_are_dropped covers project_drop;
+    requests::an_apply_comes_back_as_it_was_recorded covers apply_result_put, request_projects;
+    requests::results_of_what_does_not_exist_are_refused covers plan_result_put, project_drop, apply_result_put;
+    requests::open_specs_are_those_that_may_still_be_applied covers open_specs;
+    requests::runs_are_found_by_their_request covers runs_of_request;
+
+    comments::a_comment_is_locked_before_it_exists covers comment_lock, comment_save, comment_unlock, comment_find;
+    comments::only_who_holds_the_lock_writes_the_comment covers comment_lock, comment_save;
+
     races::of_overlapping_requests_one_wins covers reservation_acquire;
     races::disjoint_runs_all_commit covers reservation_acquire, run_commit, version_list;
     races::a_snapshot_is_one_moment covers snapshot;
     races::events_of_one_run_get_places_of_their_own covers event_append;
+
+    races::of_many_that_would_render_a_comment_one_does covers comment_lock, comment_save, comment_unlock;
+    races::news_of_one_request_at_once_leave_one_whole covers request_put, plan_result_put, apply_result_put;
 
     schema::migrating_again_does_nothing covers migrate, schema_check;
     schema::a_newer_schema_is_refused covers migrate, schema_check;

@@ -5,11 +5,19 @@ use std::sync::Arc;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
 use super::fixture::{Fixture, LEASE, claims, commit, write};
+use crate::domain::id::Actor;
+use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
 use crate::domain::run::event::RunEvent;
-use crate::store::model::VersionQuery;
+use crate::store::model::{
+    ApplyResult, CommentLock, Noted, PlanOutcome, PlanResult, PostedComment, ProjectPlace, RequestFacts, VersionQuery,
+};
 use crate::store::{Acquired, Ask, Store};
 
 const RACERS: usize = 8;
+
+fn request() -> RequestRef {
+    RequestRef { forge: ForgeKind::Github, repository: "example/infra".to_owned(), number: 7 }
+}
 
 /// A connection of its own for each racer.
 async fn racers(f: &Fixture) -> Vec<Arc<dyn Store>> {
@@ -109,6 +117,105 @@ pub(super) async fn events_of_one_run_get_places_of_their_own(f: &Fixture) {
     assert!(
         events.chunks(2).all(|pair| pair[0].event == RunEvent::ApplyStarted && pair[1].event == RunEvent::LeaseLost)
     );
+}
+
+pub(super) async fn of_many_that_would_render_a_comment_one_does(f: &Fixture) {
+    let start = Arc::new(tokio::sync::Barrier::new(RACERS));
+    let mut tasks = Vec::new();
+    for store in racers(f).await {
+        let start = Arc::clone(&start);
+        tasks.push(tokio::spawn(async move {
+            let owner = crate::clock::new_run_id().0;
+            start.wait().await;
+            let lock = store.comment_lock(&request(), owner, LEASE).await.unwrap();
+            matches!(lock, CommentLock::Granted { .. }).then_some(owner)
+        }));
+    }
+    let mut winners = Vec::new();
+    for task in tasks {
+        winners.extend(task.await.unwrap());
+    }
+    assert_eq!(winners.len(), 1, "{winners:?}");
+    // The one that has it may go on, and each of the others gets its turn.
+    let mut rendered = Vec::new();
+    f.store.comment_unlock(&request(), winners[0]).await.unwrap();
+    let mut tasks = Vec::new();
+    for store in racers(f).await {
+        tasks.push(tokio::spawn(async move {
+            let owner = crate::clock::new_run_id().0;
+            let before = loop {
+                match store.comment_lock(&request(), owner, LEASE).await.unwrap() {
+                    CommentLock::Granted { posted, .. } => break posted.map_or(0, |posted| posted.digest.len()),
+                    CommentLock::Busy { .. } => tokio::task::yield_now().await,
+                }
+            };
+            let posted = PostedComment { id: "1".to_owned(), url: None, digest: "x".repeat(before + 1) };
+            store.comment_save(&request(), owner, &posted).await.unwrap();
+            store.comment_unlock(&request(), owner).await.unwrap();
+            before
+        }));
+    }
+    for task in tasks {
+        rendered.push(task.await.unwrap());
+    }
+    rendered.sort_unstable();
+    assert_eq!(rendered, (0..RACERS).collect::<Vec<_>>());
+}
+
+pub(super) async fn news_of_one_request_at_once_leave_one_whole(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let start = Arc::new(tokio::sync::Barrier::new(RACERS));
+    let mut tasks = Vec::new();
+    for (number, store) in racers(f).await.into_iter().enumerate() {
+        let start = Arc::clone(&start);
+        tasks.push(tokio::spawn(async move {
+            let phase = if number == 0 { RequestPhase::Merged } else { RequestPhase::Open };
+            let facts = RequestFacts {
+                head: format!("h{number}"),
+                base_branch: "main".to_owned(),
+                title: format!("h{number}"),
+                phase,
+                from_fork: false,
+                merge_commit: None,
+            };
+            start.wait().await;
+            store.request_put(&request(), &facts).await.unwrap();
+            // Every job of a matrix leaves its own project's result, or hears that it is too late.
+            let place = ProjectPlace {
+                project: format!("p{number}"),
+                dir: ".".to_owned(),
+                workspace: "default".to_owned(),
+                state,
+            };
+            let result = PlanResult {
+                place: place.clone(),
+                head: facts.head,
+                outcome: PlanOutcome::Failed { error: "x".to_owned() },
+                actor: Actor("racer".to_owned()),
+                job_url: None,
+                check: None,
+            };
+            let noted = store.plan_result_put(&request(), &result).await.unwrap();
+            let applied = ApplyResult { place, run: None, error: None, next: Vec::new(), job_url: None, check: None };
+            store.apply_result_put(&request(), &applied).await.unwrap();
+            noted
+        }));
+    }
+    let mut noted = Vec::new();
+    for task in tasks {
+        noted.push(task.await.unwrap());
+    }
+    let stands = f.store.request_find(&request()).await.unwrap().unwrap();
+    assert_eq!((stands.facts.phase, stands.facts.head.as_str()), (RequestPhase::Merged, "h0"));
+    assert_eq!(stands.facts.title, stands.facts.head);
+    assert_eq!(noted[0], Noted::Stored);
+    let projects = f.store.request_projects(&request()).await.unwrap();
+    assert_eq!(projects.len(), RACERS);
+    for (number, (project, noted)) in projects.iter().zip(noted).enumerate() {
+        assert_eq!(project.place.project, format!("p{number}"));
+        assert_eq!(project.plan.is_some(), noted == Noted::Stored);
+        assert!(project.apply.is_some());
+    }
 }
 
 /// PostgreSQL ends one of two transactions that wait for each other. When it is the store's, the store tries again.

@@ -394,7 +394,6 @@ pub(super) async fn a_recovery_does_not_come_beside_live_runs(f: &Fixture) {
     adopted(f.store.quarantine_adopt(recovery, run, LEASE).await.unwrap());
     assert_eq!(f.store.run_find(bob.run()).await.unwrap().status, RunStatus::Lost);
     assert_eq!(quarantined(f, state, other).await, ["a.x"]);
-
 }
 
 pub(super) async fn a_recovery_that_is_cut_off_keeps_all_that_it_took_over(f: &Fixture) {

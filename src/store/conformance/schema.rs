@@ -1,10 +1,16 @@
 //! The schema: migrations, versions, documentation.
 
 use std::collections::BTreeSet;
+use std::str::FromStr as _;
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, SqliteConnection};
 
 use super::fixture::Fixture;
 use super::support::Database;
-use crate::store::schema::VERSION;
+use crate::domain::request::{ForgeKind, RequestRef};
+use crate::store::model::PostedComment;
+use crate::store::schema::{VERSION, postgres, sqlite};
 use crate::store::{StoreError, open, open_unchecked};
 
 pub(super) async fn migrating_again_does_nothing(f: &Fixture) {
@@ -32,7 +38,7 @@ pub(super) async fn a_newer_schema_is_refused(f: &Fixture) {
 /// `table.column` of everything in the database.
 async fn columns(f: &Fixture) -> BTreeSet<String> {
     let sql = if f.is_sqlite() {
-        "SELECT s.name || '.' || c.name FROM sqlite_schema s, pragma_table_info(s.name) c
+        "SELECT s.name || '.' || c.name FROM sqlite_schema s, pragma_table_xinfo(s.name) c
          WHERE s.type IN ('table', 'view') AND s.name <> 'kl_migrations' AND s.name <> 'sqlite_sequence'"
     } else {
         "SELECT table_name || '.' || column_name FROM information_schema.columns
@@ -77,12 +83,17 @@ pub(super) async fn every_column_is_documented(f: &Fixture) {
     }
 }
 
-/// Every column of the `SQLite` migration has a comment behind it, and every table one before it.
+/// Every column of the `SQLite` migrations has a comment behind it, and every table one before it.
 #[test]
 fn the_sqlite_schema_explains_itself() {
     let mut before = "";
     let mut inside = false;
-    for line in include_str!("../../../migrations/sqlite/0001_init.sql").lines() {
+    let migrations = [
+        include_str!("../../../migrations/sqlite/0001_init.sql"),
+        include_str!("../../../migrations/sqlite/0002_requests.sql"),
+        include_str!("../../../migrations/sqlite/0003_leftovers.sql"),
+    ];
+    for line in migrations.iter().flat_map(|migration| migration.lines()) {
         if line.starts_with("CREATE TABLE") || line.starts_with("CREATE VIEW") {
             assert!(before.starts_with("-- "), "{line}");
             inside = line.starts_with("CREATE TABLE");
@@ -108,6 +119,68 @@ async fn migrate_together(url: &str) {
         assert_eq!(task.await.unwrap().1, VERSION);
     }
     open(&url.parse().unwrap()).await.unwrap().state_list().await.unwrap();
+}
+
+/// What stands in a database of the first schema: a comment, a run of a request, a run from a laptop.
+const OLD: [&str; 3] = [
+    "INSERT INTO comments (forge, repository, request, comment_id, digest, updated_at) VALUES ('gitlab', 'g/r', 7, '1', 'd', NOW)",
+    "INSERT INTO states (id, name, secret, created_at) VALUES ('0189a000-0000-7000-8000-000000000000', 'prod', '', NOW)",
+    "INSERT INTO runs (id, state_id, kind, status, actor, origin, source_serial, tools, claims, started_at)
+     SELECT '0189a000-0000-7000-8000-000000000001', id, 'apply', 'started', 'alice',
+            '{\"forge\":\"gitlab\",\"repository\":\"g/r\",\"request\":7}', 0,
+            '{\"program\":\"tofu\",\"version\":\"1\",\"providers\":{}}', '[]', NOW FROM states
+     UNION ALL
+     SELECT '0189a000-0000-7000-8000-000000000002', id, 'apply', 'started', 'bob', '{}', 0,
+            '{\"program\":\"tofu\",\"version\":\"1\",\"providers\":{}}', '[]', NOW FROM states",
+];
+
+/// What stood in a database of the first schema is there after the migration.
+async fn upgraded(url: &str) {
+    let store = open_unchecked(&url.parse().unwrap()).await.unwrap();
+    assert_eq!(store.migrate().await.unwrap(), (1, VERSION));
+    let request = RequestRef { forge: ForgeKind::Gitlab, repository: "g/r".to_owned(), number: 7 };
+    let posted = PostedComment { id: "1".to_owned(), url: None, digest: "d".to_owned() };
+    assert_eq!(store.comment_find(&request).await.unwrap(), Some(posted));
+    let runs = store.runs_of_request(&request, 10).await.unwrap();
+    assert_eq!(runs.iter().map(|run| run.actor.0.as_str()).collect::<Vec<_>>(), ["alice"]);
+}
+
+#[tokio::test]
+async fn a_sqlite_database_of_the_first_schema_keeps_what_it_holds() {
+    let database = Database::sqlite();
+    let options = SqliteConnectOptions::from_str(database.url()).unwrap().create_if_missing(true);
+    let mut raw = SqliteConnection::connect_with(&options).await.unwrap();
+    let mut first = sqlite();
+    first.migrations.to_mut().truncate(1);
+    first.run_direct(None, &mut raw, false).await.unwrap();
+    for sql in OLD {
+        raw.execute(AssertSqlSafe(sql.replace("NOW", "0"))).await.unwrap();
+    }
+    raw.close().await.unwrap();
+    upgraded(database.url()).await;
+}
+
+#[tokio::test]
+async fn a_postgres_database_of_the_first_schema_keeps_what_it_holds() {
+    let Some(database) = Database::postgres_empty().await else {
+        return;
+    };
+    let mut raw = PgConnection::connect(database.url()).await.unwrap();
+    let mut first = postgres();
+    first.migrations.to_mut().truncate(1);
+    first.run_direct(None, &mut raw, false).await.unwrap();
+    for sql in OLD {
+        raw.execute(AssertSqlSafe(
+            sql.replace("NOW", "now()")
+                .replace("SELECT '0189", "SELECT uuid '0189")
+                .replace("'{", "json '{")
+                .replace("'[]'", "json '[]'"),
+        ))
+        .await
+        .unwrap();
+    }
+    raw.close().await.unwrap();
+    upgraded(database.url()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

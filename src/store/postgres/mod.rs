@@ -45,6 +45,20 @@ macro_rules! new_secret {
     };
 }
 
+/// The texts of a parameter that is a JSON list, as a table.
+macro_rules! json_list {
+    ($parameter:literal) => {
+        concat!("json_array_elements_text(", $parameter, ")")
+    };
+}
+
+/// The bytes of a text of hex digits.
+macro_rules! unhex {
+    ($text:literal) => {
+        concat!("decode(", $text, ", 'hex')")
+    };
+}
+
 /// A transaction that changes something. It sees what others have committed; the lock on the state does the rest.
 async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Postgres>, Fault> {
     Ok(pool.begin_with("BEGIN").await?)

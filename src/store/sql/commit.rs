@@ -84,7 +84,7 @@ async fn insert_version(
     .bind(serial.0)
     .bind(commit.source_serial.0)
     .bind(&run.actor.0)
-    .bind(codec::json(&run.origin)?)
+    .bind(codec::origin(&run.origin)?)
     .bind(Id(run.id.0))
     .bind(run.spec.map(|spec| Id(spec.0)))
     .bind(codec::word(&commit.source))

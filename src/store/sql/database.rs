@@ -5,18 +5,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tracing::debug;
+use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, commit, ending, migration, reservations, runs, states, timeline, versions, workplaces,
+    Pool, begin_read, begin_write, comments, commit, ending, footprint, migration, requests, reservations, runs,
+    states, timeline, versions, workplaces,
 };
-use crate::domain::coordination::reservation::Reservation;
+use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::request::RequestRef;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 use crate::store::fault::{ATTEMPTS, Fault};
 use crate::store::model::{
-    Checkpoint, Commit, Committed, NewSpec, RowChange, Snapshot, StateHead, StoredSpec, Version, VersionQuery,
+    ApplyResult, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted, OpenSpec, PlanResult, PostedComment,
+    ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot, StateHead, StoredRequest, StoredSpec, Version,
+    VersionQuery,
 };
 use crate::store::{Acquired, Adopted, Ask, Held, Store, StoreError, schema};
 
@@ -88,6 +93,17 @@ impl Store for Database {
 
     async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError> {
         transaction!(self, begin_read, "list the versions", |db| versions::list(db, state, query))
+    }
+
+    async fn versions_touching(
+        &self,
+        state: StateId,
+        claims: &[Claim],
+        limit: u32,
+    ) -> Result<Vec<Version>, StoreError> {
+        transaction!(self, begin_read, "read the footprint's history", |db| footprint::versions_touching(
+            db, state, claims, limit
+        ))
     }
 
     async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError> {
@@ -180,5 +196,67 @@ impl Store for Database {
 
     async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError> {
         transaction!(self, begin_write, "free the quarantine", |db| reservations::quarantine_release(db, run))
+    }
+
+    async fn request_put(&self, request: &RequestRef, facts: &RequestFacts) -> Result<StoredRequest, StoreError> {
+        transaction!(self, begin_write, "record the request", |db| requests::put(db, request, facts))
+    }
+
+    async fn request_find(&self, request: &RequestRef) -> Result<Option<StoredRequest>, StoreError> {
+        transaction!(self, begin_read, "read the request", |db| requests::find(db, request))
+    }
+
+    async fn request_list(&self, query: &RequestQuery) -> Result<Vec<StoredRequest>, StoreError> {
+        transaction!(self, begin_read, "list the requests", |db| requests::list(db, query))
+    }
+
+    async fn plan_result_put(&self, request: &RequestRef, result: &PlanResult) -> Result<Noted, StoreError> {
+        transaction!(self, begin_write, "record the plan's result", |db| requests::plan_put(db, request, result))
+    }
+
+    async fn project_drop(&self, request: &RequestRef, head: &str, affected: &[String]) -> Result<Noted, StoreError> {
+        transaction!(self, begin_write, "drop projects of the request", |db| requests::drop_others(
+            db, request, head, affected
+        ))
+    }
+
+    async fn apply_result_put(&self, request: &RequestRef, result: &ApplyResult) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "record the apply's result", |db| requests::apply_put(db, request, result))
+    }
+
+    async fn request_projects(&self, request: &RequestRef) -> Result<Vec<ProjectRecord>, StoreError> {
+        transaction!(self, begin_read, "read the request's projects", |db| requests::projects(db, request))
+    }
+
+    async fn request_spec(
+        &self,
+        request: &RequestRef,
+        project: &str,
+    ) -> Result<Option<(StoredSpec, String)>, StoreError> {
+        transaction!(self, begin_read, "read the request's spec", |db| requests::spec(db, request, project))
+    }
+
+    async fn open_specs(&self, state: StateId, limit: u32) -> Result<Vec<OpenSpec>, StoreError> {
+        transaction!(self, begin_read, "list the open specs", |db| requests::open_specs(db, state, limit))
+    }
+
+    async fn runs_of_request(&self, request: &RequestRef, limit: u32) -> Result<Vec<Run>, StoreError> {
+        transaction!(self, begin_read, "list the request's runs", |db| runs::of_request(db, request, limit))
+    }
+
+    async fn comment_find(&self, request: &RequestRef) -> Result<Option<PostedComment>, StoreError> {
+        transaction!(self, begin_read, "read the comment", |db| comments::find(db, request))
+    }
+
+    async fn comment_lock(&self, request: &RequestRef, owner: Uuid, ttl: Duration) -> Result<CommentLock, StoreError> {
+        transaction!(self, begin_write, "lock the comment", |db| comments::lock(db, request, owner, ttl))
+    }
+
+    async fn comment_save(&self, request: &RequestRef, owner: Uuid, posted: &PostedComment) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "record the comment", |db| comments::save(db, request, owner, posted))
+    }
+
+    async fn comment_unlock(&self, request: &RequestRef, owner: Uuid) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "unlock the comment", |db| comments::unlock(db, request, owner))
     }
 }

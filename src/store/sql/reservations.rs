@@ -279,7 +279,7 @@ fn ids(standing: &[&Standing]) -> Vec<i64> {
 }
 
 /// A moment later by a duration, at most ten years: a lease that is meant to last for ever must not overflow.
-fn after(now: DateTime<Utc>, lease: Duration) -> DateTime<Utc> {
+pub(super) fn after(now: DateTime<Utc>, lease: Duration) -> DateTime<Utc> {
     const LONGEST: TimeDelta = TimeDelta::days(3650);
     now + TimeDelta::from_std(lease).map_or(LONGEST, |lease| lease.min(LONGEST))
 }

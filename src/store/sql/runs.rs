@@ -4,7 +4,9 @@ use sqlx::{query, query_as, query_scalar};
 
 use super::{Connection, states};
 use crate::domain::id::{RunId, SpecId, StateId};
+use crate::domain::request::RequestRef;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use crate::store::codec::request::number;
 use crate::store::codec::{self, RunColumns, SpecColumns};
 use crate::store::fault::Fault;
 use crate::store::model::{NewSpec, StateHead, StoredSpec};
@@ -30,7 +32,7 @@ pub(super) async fn spec_insert(db: &mut Connection, spec: &NewSpec) -> Result<(
     .bind(Id(spec.state.0))
     .bind(spec.source_serial.0)
     .bind(codec::plain(&spec.actor.0))
-    .bind(codec::json(&spec.origin)?)
+    .bind(codec::origin(&spec.origin)?)
     .bind(&spec.digest)
     .bind(&spec.document)
     .execute(db)
@@ -73,7 +75,7 @@ pub(super) async fn start(db: &mut Connection, run: &NewRun) -> Result<(), Fault
     .bind(Id(run.state.0))
     .bind(run.kind.word())
     .bind(codec::plain(&run.actor.0))
-    .bind(codec::json(&run.origin)?)
+    .bind(codec::origin(&run.origin)?)
     .bind(run.spec.map(|spec| Id(spec.0)))
     .bind(run.source_serial.0)
     .bind(codec::json(&run.tools)?)
@@ -115,6 +117,21 @@ pub(super) async fn list(db: &mut Connection, state: StateId, live: bool, limit:
     ))
     .bind(Id(state.0))
     .bind(live)
+    .bind(i64::from(limit))
+    .fetch_all(db)
+    .await?;
+    Ok(found.into_iter().map(codec::run).collect::<Result<_, StoreError>>()?)
+}
+
+pub(super) async fn of_request(db: &mut Connection, request: &RequestRef, limit: u32) -> Result<Vec<Run>, Fault> {
+    let found: Vec<RunColumns> = query_as(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM runs WHERE forge = $1 AND repository = $2 AND request = $3 ORDER BY started_at DESC, id DESC LIMIT $4"
+    ))
+    .bind(request.forge.word())
+    .bind(&request.repository)
+    .bind(number(request))
     .bind(i64::from(limit))
     .fetch_all(db)
     .await?;

@@ -14,7 +14,7 @@ use crate::store::model::{RowChange, Touched, Version, VersionQuery};
 use crate::store::values::Id;
 
 /// `kind, address, qualifier, from_serial, to_serial` of a lifecycle.
-type Lifecycle = (String, String, String, i64, Option<i64>);
+pub(super) type Lifecycle = (String, String, String, i64, Option<i64>);
 
 pub(super) async fn list(db: &mut Connection, state: StateId, ask: VersionQuery) -> Result<Vec<Version>, Fault> {
     states::by_id(db, state).await?;
@@ -57,7 +57,7 @@ async fn lifecycles(
 }
 
 /// What each version did to each row.
-fn touched(lifecycles: Vec<Lifecycle>) -> Result<HashMap<Serial, BTreeMap<RowKey, Touched>>, StoreError> {
+pub(super) fn touched(lifecycles: Vec<Lifecycle>) -> Result<HashMap<Serial, BTreeMap<RowKey, Touched>>, StoreError> {
     let mut versions: HashMap<Serial, BTreeMap<RowKey, Touched>> = HashMap::new();
     for (kind, address, qualifier, from, to) in lifecycles {
         let key = codec::row_key(&(kind, address, qualifier))?;

@@ -36,12 +36,11 @@ pub(super) async fn put(db: &mut Connection, run: RunId, workplace: &Workplace) 
 }
 
 pub(super) async fn find(db: &mut Connection, run: RunId) -> Result<Option<Workplace>, Fault> {
-    let found: Option<WorkplaceColumns> = query_as(
-        "SELECT host, dir, process_group, group_started, slice_serial FROM run_workplaces WHERE run_id = $1",
-    )
-    .bind(Id(run.0))
-    .fetch_optional(db)
-    .await?;
+    let found: Option<WorkplaceColumns> =
+        query_as("SELECT host, dir, process_group, group_started, slice_serial FROM run_workplaces WHERE run_id = $1")
+            .bind(Id(run.0))
+            .fetch_optional(db)
+            .await?;
     Ok(found.map(codec::workplace).transpose()?)
 }
 

@@ -46,6 +46,20 @@ macro_rules! new_secret {
     };
 }
 
+/// The texts of a parameter that is a JSON list, as a table.
+macro_rules! json_list {
+    ($parameter:literal) => {
+        concat!("json_each(", $parameter, ")")
+    };
+}
+
+/// The bytes of a text of hex digits.
+macro_rules! unhex {
+    ($text:literal) => {
+        concat!("unhex(", $text, ")")
+    };
+}
+
 /// A transaction that changes something. It takes the write lock at once: one that reads first and writes later would
 /// fail when another has written in between.
 async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Sqlite>, Fault> {

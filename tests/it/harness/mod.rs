@@ -16,6 +16,7 @@
 #[macro_use]
 pub(crate) mod database;
 mod check;
+pub(crate) mod forge;
 pub(crate) mod kl;
 pub(crate) mod providers;
 pub(crate) mod site;

@@ -19,7 +19,13 @@ fn plan_with(changes: Value, outputs: Value) -> PlanJson {
     PlanJson::read(&text).unwrap()
 }
 
-pub(in crate::domain::plan) fn change(address: &str, actions: &[&str], before: Value, after: Value, unknown: Value) -> Value {
+pub(in crate::domain::plan) fn change(
+    address: &str,
+    actions: &[&str],
+    before: Value,
+    after: Value,
+    unknown: Value,
+) -> Value {
     json!({
         "address": address,
         "mode": "managed",

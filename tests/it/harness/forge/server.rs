@@ -1,0 +1,348 @@
+//! The server below both stand-ins: it records, judges, fails on demand, and asks the forge's own part for the answer.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request as HttpRequest, State};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use super::contract::Contract;
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// Without the base path, still encoded.
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Option<Value>,
+}
+
+impl Request {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &str, default: usize) -> usize {
+        self.parameter(name).map_or(default, |text| text.parse().unwrap())
+    }
+
+    /// The page that is asked for, and whether there is another one.
+    pub(super) fn page<T: Clone>(&self, all: &[T], most: usize) -> (Vec<T>, bool) {
+        let (page, size) = (self.number("page", 1), self.number("per_page", 30).min(most));
+        let rest = all.iter().skip((page - 1) * size);
+        (rest.clone().take(size).cloned().collect(), rest.count() > size)
+    }
+
+    pub(super) fn page_number(&self) -> usize {
+        self.number("page", 1)
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Value,
+}
+
+impl Reply {
+    pub(super) fn new(status: u16, body: Value) -> Self {
+        Self { status, headers: Vec::new(), body }
+    }
+
+    pub(super) fn refusal(status: u16, message: &str) -> Self {
+        Self::new(status, json!({ "message": message, "documentation_url": "https://docs.example/rest" }))
+    }
+
+    pub(super) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone)]
+pub(crate) enum Fault {
+    /// Nothing is done, and this is the answer.
+    Status(u16),
+    /// Nothing is done: too many requests in a short time.
+    SecondaryLimit {
+        /// Seconds to wait.
+        retry_after: u64,
+    },
+    /// Nothing is done: the hour's requests are used up.
+    UsedUp {
+        /// Seconds until there are new ones.
+        reset: u64,
+    },
+    /// Nothing is done, and the connection is cut.
+    Cut,
+    /// It is done, and the connection is cut before the answer.
+    DoneThenCut,
+    /// It is done, and this is the answer.
+    DoneThen(u16),
+    /// The answer takes its time.
+    Slow(Duration),
+}
+
+struct Armed {
+    method: &'static str,
+    part: String,
+    fault: Fault,
+    left: usize,
+}
+
+/// The part of a stand-in that is one forge's own.
+pub(super) trait Behaviour: Send + 'static {
+    fn contract(&self) -> &'static Contract;
+    /// The path that stands before everything.
+    fn base(&self) -> &str;
+    /// What the description does not have: answered, and not judged by it.
+    fn beside(&mut self, request: &Request) -> Option<Reply>;
+    fn answer(&mut self, request: &Request) -> Reply;
+    /// What was written and not looked at.
+    fn unread(&self) -> Vec<String>;
+}
+
+struct Shared<B> {
+    behaviour: Mutex<B>,
+    armed: Mutex<Vec<Armed>>,
+    seen: Mutex<Vec<Request>>,
+    complaints: Mutex<Vec<String>>,
+}
+
+/// A server on loopback, for as long as it is held. When it goes, it fails the test over whatever nobody expected.
+pub(super) struct Server<B: Behaviour> {
+    shared: Arc<Shared<B>>,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    finished: bool,
+}
+
+impl<B: Behaviour> Server<B> {
+    pub(super) fn start(behaviour: B) -> Self {
+        let shared = Arc::new(Shared {
+            behaviour: Mutex::new(behaviour),
+            armed: Mutex::default(),
+            seen: Mutex::default(),
+            complaints: Mutex::default(),
+        });
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let router = Router::new().fallback(handle::<B>).with_state(Arc::clone(&shared));
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).unwrap();
+                tokio::select! {
+                    served = axum::serve(listener, router) => served.unwrap(),
+                    _ = stopped => {}
+                }
+            });
+            runtime.shutdown_background();
+        });
+        Self { shared, address, stop: Some(stop), thread: Some(thread), finished: false }
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub(super) fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, B> {
+        self.shared.behaviour.lock().unwrap()
+    }
+
+    /// The next requests of this method whose path holds `part` go wrong, so many times.
+    pub(super) fn arm(&self, method: &'static str, part: &str, fault: Fault, times: usize) {
+        self.shared.armed.lock().unwrap().push(Armed { method, part: part.into(), fault, left: times });
+    }
+
+    /// Nothing goes wrong any more.
+    pub(super) fn disarm(&self) {
+        self.shared.armed.lock().unwrap().clear();
+    }
+
+    /// Every request so far.
+    pub(super) fn requests(&self) -> Vec<Request> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
+    /// Fails over requests and answers that the description does not allow, faults that did not come, and writes that
+    /// nobody looked at.
+    pub(super) fn finish(&mut self) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        let mut complaints = std::mem::take(&mut *self.shared.complaints.lock().unwrap());
+        for armed in self.shared.armed.lock().unwrap().iter().filter(|armed| armed.left > 0) {
+            complaints.push(format!("{:?} on {} {} did not happen", armed.fault, armed.method, armed.part));
+        }
+        complaints.extend(self.state().unread());
+        assert!(complaints.is_empty(), "the forge did not expect this:\n{}", complaints.join("\n"));
+    }
+}
+
+impl<B: Behaviour> Drop for Server<B> {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            drop(stop.send(()));
+        }
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+        if !std::thread::panicking() {
+            self.finish();
+        }
+    }
+}
+
+async fn handle<B: Behaviour>(State(shared): State<Arc<Shared<B>>>, request: HttpRequest) -> Response {
+    let (parts, body) = request.into_parts();
+    let bytes = to_bytes(body, usize::MAX).await.unwrap();
+    let base = shared.behaviour.lock().unwrap().base().to_owned();
+    let complain = |text: String| shared.complaints.lock().unwrap().push(text);
+    let body = (!bytes.is_empty()).then(|| serde_json::from_slice(&bytes).unwrap_or(Value::Null));
+    let request = Request {
+        method: parts.method.to_string(),
+        path: parts.uri.path().strip_prefix(&base).unwrap_or(parts.uri.path()).to_owned(),
+        query: parts.uri.query().map(pairs).unwrap_or_default(),
+        headers: parts
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()))
+            .collect(),
+        body,
+    };
+    shared.seen.lock().unwrap().push(request.clone());
+    let fault = {
+        let mut armed = shared.armed.lock().unwrap();
+        let next = armed
+            .iter_mut()
+            .find(|armed| armed.left > 0 && armed.method == request.method && request.path.contains(&armed.part));
+        next.map(|armed| {
+            armed.left -= 1;
+            armed.fault.clone()
+        })
+    };
+    let answer = || answered(&shared, &base, parts.uri.path(), &request, &complain);
+    match fault {
+        None => response(answer()),
+        Some(Fault::Status(status)) => response(Reply::refusal(status, "Server Error")),
+        Some(Fault::SecondaryLimit { retry_after }) => response(
+            Reply::refusal(403, "You have exceeded a secondary rate limit. Please wait a few minutes.")
+                .header("retry-after", retry_after.to_string()),
+        ),
+        Some(Fault::UsedUp { reset }) => {
+            let now = chrono::Utc::now();
+            response(
+                Reply::refusal(403, "API rate limit exceeded for installation.")
+                    .header("x-ratelimit-remaining", "0")
+                    .header("x-ratelimit-reset", (now.timestamp().unsigned_abs() + reset).to_string()),
+            )
+        }
+        Some(Fault::Cut) => cut(),
+        Some(Fault::DoneThenCut) => {
+            drop(answer());
+            cut()
+        }
+        Some(Fault::DoneThen(status)) => {
+            drop(answer());
+            response(Reply::refusal(status, "Server Error"))
+        }
+        Some(Fault::Slow(wait)) => {
+            let reply = answer();
+            tokio::time::sleep(wait).await;
+            response(reply)
+        }
+    }
+}
+
+/// The true answer, and complaints about it and about the request.
+fn answered<B: Behaviour>(
+    shared: &Shared<B>,
+    base: &str,
+    whole_path: &str,
+    request: &Request,
+    complain: &impl Fn(String),
+) -> Reply {
+    let mut behaviour = shared.behaviour.lock().unwrap();
+    let name = format!("{} {}", request.method, request.path);
+    if let Some(reply) = behaviour.beside(request) {
+        return reply;
+    }
+    if !whole_path.starts_with(base) {
+        complain(format!("{name}: is not below {base}"));
+    }
+    let contract = behaviour.contract();
+    let Some(operation) = contract.operation(&request.method, &request.path) else {
+        complain(format!("{name}: no such operation is described"));
+        return Reply::refusal(404, "Not Found");
+    };
+    for fault in contract.request_faults(&operation, &request.query, request.body.as_ref()) {
+        complain(format!("{name}: {fault}"));
+    }
+    let reply = behaviour.answer(request);
+    for fault in contract.answer_faults(&operation, reply.status, &reply.body) {
+        complain(format!("the stand-in's answer to {name}: {fault}"));
+    }
+    reply
+}
+
+fn response(reply: Reply) -> Response {
+    let mut builder = Response::builder().status(reply.status).header("content-type", "application/json");
+    for (name, value) in reply.headers {
+        builder = builder.header(name, value);
+    }
+    builder.body(Body::from(reply.body.to_string())).unwrap()
+}
+
+/// Ends the connection without an answer: its task unwinds, without a word on standard error.
+fn cut() -> Response {
+    std::panic::resume_unwind(Box::new("the connection is cut"))
+}
+
+fn pairs(query: &str) -> Vec<(String, String)> {
+    query
+        .split('&')
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(name), decoded(value))
+        })
+        .collect()
+}
+
+/// Percent-encoded text, decoded.
+pub(super) fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::new();
+    let mut index = 0;
+    while index < bytes.len() {
+        let hex = bytes.get(index + 1..index + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match (bytes[index], hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                index += 3;
+            }
+            (byte, _) => {
+                out.push(byte);
+                index += 1;
+            }
+        }
+    }
+    String::from_utf8(out).unwrap()
+}

@@ -1,0 +1,131 @@
+//! A canary is planted wherever Terraform can hold a secret, everything is run as loudly as it can be, and the canary is
+//! found nowhere but in the state's own bodies.
+
+use std::fs;
+
+use crate::harness::database::{Backend, Database};
+use crate::harness::site::Site;
+
+const CANARY: &str = "canary-5f3a9e";
+
+/// Where the database may hold values: the rows of the state, and what Terraform has made of them so far.
+const MAY_HOLD_VALUES: [(&str, &str); 2] = [("resource_bodies", "body"), ("run_checkpoints", "state")];
+
+on_both_databases!(no_sensitive_value_leaves_the_state, what_a_provisioner_said_is_shown_to_its_caller_alone);
+
+const CONFIG: &str = r#"
+variable "given" {
+  type      = string
+  sensitive = true
+}
+variable "from_env" {
+  type      = string
+  sensitive = true
+}
+variable "from_file" {
+  type      = object({ inner = string })
+  sensitive = true
+}
+resource "terraform_data" "secret" {
+  input = [var.given, var.from_env, var.from_file.inner]
+}
+resource "terraform_data" "uses" {
+  input            = { plain = "p", hidden = sensitive("canary-5f3a9e-literal") }
+  triggers_replace = var.given
+}
+resource "terraform_data" "keyed" {
+  input = nonsensitive(sha256(var.given))
+}
+output "secret" {
+  value     = terraform_data.secret.output
+  sensitive = true
+}
+"#;
+
+/// Every text in the database, outside the columns that may hold values.
+fn texts(database: &Database) -> Vec<(String, String)> {
+    let columns = match database.backend() {
+        Backend::Sqlite => {
+            "SELECT m.name, p.name FROM sqlite_schema m JOIN pragma_table_info(m.name) p \
+             WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND p.type <> 'BLOB'"
+        }
+        Backend::Postgres => {
+            "SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'public' AND data_type <> 'bytea' \
+             AND table_name IN (SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE')"
+        }
+    };
+    let mut found = Vec::new();
+    for column in database.rows(columns) {
+        let [Some(table), Some(column)] = column.as_slice() else { panic!("a column has a name") };
+        if MAY_HOLD_VALUES.contains(&(table, column)) {
+            continue;
+        }
+        let query = format!("SELECT DISTINCT CAST({column} AS TEXT) FROM {table} WHERE {column} IS NOT NULL");
+        let values = database.rows(&query).into_iter().filter_map(|row| row.into_iter().next().flatten());
+        found.extend(values.map(|value| (format!("{table}.{column}"), value)));
+    }
+    assert!(found.iter().any(|(place, _)| place == "run_events.event"), "the search looks where it should");
+    found
+}
+
+fn no_sensitive_value_leaves_the_state(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", CONFIG);
+    site.write("live/terraform.tfvars", &format!("from_file = {{ inner = \"{CANARY}-file\" }}\n"));
+    let mut said = String::new();
+    let mut run = |code: i32, value: &str, args: &[&str]| {
+        let given = format!("--var=given={CANARY}-{value}");
+        let mut kl = site.kl().env("TF_VAR_from_env", format!("{CANARY}-env")).args(args).arg("-vvv");
+        if ["plan", "apply", "refresh"].contains(&args[0]) {
+            kl = kl.arg(given);
+        }
+        let output = kl.exits(code);
+        said.push_str(&output.stdout);
+        said.push_str(&output.stderr);
+    };
+    run(0, "one", &["plan", "live", "--format", "json"]);
+    run(0, "one", &["apply", "kl-plan.json", "--format", "json"]);
+    run(0, "two", &["plan", "live"]);
+    // The reviewed values are not these.
+    run(4, "three", &["apply", "kl-plan.json"]);
+    run(0, "two", &["apply", "kl-plan.json"]);
+    run(0, "two", &["refresh", "live"]);
+    for args in [
+        &["status"][..],
+        &["history", "live"],
+        &["state", "list", "live"],
+        &["state", "show", "terraform_data.secret", "--dir", "live"],
+        &["state", "show", "output.secret", "--dir", "live"],
+        &["state", "show", "terraform_data.uses", "--dir", "live", "--format", "json"],
+    ] {
+        run(0, "", args);
+    }
+    assert!(!said.contains(CANARY), "said: {said}");
+    let spec = fs::read_to_string(site.repo().join("kl-plan.json")).unwrap();
+    assert!(!spec.contains(CANARY), "{spec}");
+    for (place, text) in texts(database) {
+        assert!(!text.contains(CANARY), "{place} holds {text}");
+    }
+    // The search would have found it.
+    let bodies = format!("SELECT count(*) FROM resource_bodies WHERE body LIKE '%{CANARY}%'");
+    assert_ne!(database.value(&bodies), Some("0".into()));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// Nobody can know whether it is a secret: the person who ran it sees it, and it is kept nowhere.
+fn what_a_provisioner_said_is_shown_to_its_caller_alone(database: &Database) {
+    let site = Site::on(database);
+    site.write(
+        "live/main.tf",
+        &format!(
+            "resource \"terraform_data\" \"a\" {{\n  provisioner \"local-exec\" {{\n    command = \"echo {CANARY}; exit 3\"\n  }}\n}}\n"
+        ),
+    );
+    let said = site.kl().args(["apply", "live", "--auto-approve"]).exits(1).stderr;
+    assert!(said.contains(CANARY), "{said}");
+    for (place, text) in texts(database) {
+        assert!(!text.contains(CANARY), "{place} holds {text}");
+    }
+    let error = database.value("SELECT error FROM runs").unwrap();
+    assert!(error.contains("local-exec provisioner error (terraform_data.a)"), "{error}");
+}
