@@ -6,6 +6,7 @@ use camino::Utf8Path;
 use secrecy::ExposeSecret as _;
 
 use super::bench::Bench;
+use super::leftover;
 use super::{Caller, Context, Project, Rules};
 use crate::clock;
 use crate::config::policy::ClosureRule;
@@ -54,6 +55,9 @@ pub async fn plan(
     scope: Scope,
     rules: &Rules,
 ) -> Result<(Planned, Context), KlError> {
+    if let Memory::Open(store) = &memory {
+        leftover::sweep(store.as_ref()).await;
+    }
     let bench = Bench::prepare(caller, project).await?;
     let scope = with_files(&bench, scope)?;
     let known = match &memory {

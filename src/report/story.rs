@@ -141,12 +141,15 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             say(Tone::Alarm, Phrase::own("The lease is lost: another run has taken the reservations"))
         }
         RunEvent::Quarantined { addresses } => {
-            say(Tone::Alarm, named("Changed for real, not in the state yet, and kept reserved: ", addresses))
+            say(Tone::Alarm, named("Changed for real, or perhaps, and not in the state yet; kept reserved: ", addresses))
         }
         RunEvent::InFlight { addresses } => say(
             Tone::Alarm,
             Phrase::own("Cut off while working on ").names(addresses, MAX_NAMED).and(": look at the provider"),
         ),
+        RunEvent::NotRecovered { rows: left } => {
+            say(Tone::Alarm, named("Not recovered, because it was changed since: ", &rows(left)))
+        }
         RunEvent::Aborted { by } => say(Tone::Alarm, Phrase::own("Ended from outside by ").prose(&by.0)),
         RunEvent::Warning { message } => say(Tone::Careful, Phrase::own("warning: ").prose(message)),
         RunEvent::Resource { .. }
