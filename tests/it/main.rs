@@ -31,6 +31,7 @@ mod setup;
 mod stage;
 mod state_document;
 mod state_import;
+mod template;
 mod terraform_process;
 mod third_party;
 mod workspace;

@@ -266,3 +266,68 @@ impl Workflow {
         command
     }
 }
+
+/// Runs one of the pipelines in examples/gitlab.
+pub(crate) struct Pipeline {
+    site: Site,
+    runner: Utf8PathBuf,
+    releases: Releases,
+    variables: BTreeMap<String, String>,
+}
+
+impl Pipeline {
+    /// The pipeline in the checkout of a site, with everything that is in it committed.
+    pub(crate) fn of(site: Site, runner: Utf8PathBuf, example: &str) -> Self {
+        let text = fs::read_to_string(source(example)).unwrap_or_else(|error| panic!("{example}: {error}"));
+        let theirs = "project: platform/kl\n    ref: v0.1.0\n    file: .gitlab-ci-template.yml";
+        assert!(text.contains(theirs), "{example} includes the template");
+        site.write(".gitlab-ci.yml", &text.replace(theirs, "local: .gitlab-ci-template.yml"));
+        let template = fs::read_to_string(source(".gitlab-ci-template.yml")).expect("it is in the repository");
+        site.write(".gitlab-ci-template.yml", &template);
+        site.write(".gitignore", ".gitlab-ci-local/\n");
+        commit(&site, "git@gitlab.example.com:example/infra.git");
+        let releases = Releases::of_kl(&site);
+        let variables = BTreeMap::from([
+            ("GITLAB_CI".to_owned(), "true".to_owned()),
+            ("CI_DEFAULT_BRANCH".to_owned(), "main".to_owned()),
+            // A variable of the project goes over one of the job.
+            ("KL_RELEASE_URL".to_owned(), releases.url()),
+            ("TF_CLI_CONFIG_FILE".to_owned(), site.path("terraformrc").into_string()),
+            ("TMPDIR".to_owned(), site.path("tmp").into_string()),
+        ]);
+        Self { site, runner, releases, variables }
+    }
+
+    /// The site.
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Where kl is installed from.
+    pub(crate) fn releases(&self) -> &Releases {
+        &self.releases
+    }
+
+    /// Sets a variable, of the project or of GitLab itself.
+    pub(crate) fn variable(&mut self, name: &str, value: &str) {
+        self.variables.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// The runner with these variables, as CI_PIPELINE_SOURCE and the like, to be run.
+    pub(crate) fn on(&self, variables: &[(&str, &str)]) -> Kl {
+        let mut all = self.variables.clone();
+        all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let names: Vec<&str> = all.keys().map(String::as_str).filter(|name| name.starts_with("CI_")).collect();
+        let mut command = self
+            .site
+            .kl()
+            .instead(self.runner.as_str())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .args(["--force-shell-executor", "--no-color"])
+            .args(["--ignore-predefined-vars".to_owned(), names.join(",")]);
+        for (name, value) in &all {
+            command = command.args(["--variable".to_owned(), format!("{name}={value}")]);
+        }
+        command
+    }
+}
