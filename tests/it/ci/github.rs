@@ -252,7 +252,7 @@ fn a_fork_without_secrets_gets_its_plan_in_the_summary_and_nothing_fails() {
     let site = Site::new();
     site.write("live/main.tf", &one("base", 1));
     let desk = Desk { site, forge: GithubStandIn::start() };
-    let number = desk.forge.open_request(&OpenRequest::new("From outside", &["live/main.tf"]).from_fork());
+    let number = desk.forge.open_request(&OpenRequest::new("From outside", &["live/main.tf"]).out_of_fork());
     let payload = json!({
         "action": "opened",
         "pull_request": {
