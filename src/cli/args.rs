@@ -2,6 +2,7 @@
 #![expect(clippy::doc_markdown, reason = "these comments are help texts, where backticks would show")]
 
 pub mod ci;
+pub mod init;
 
 use std::time::Duration;
 
@@ -90,6 +91,10 @@ pub enum Command {
     /// Set up the database
     #[command(subcommand)]
     Db(DbCommand),
+    /// Write kl.yaml and the jobs for the forge, after a look at the repository
+    Init(init::InitArgs),
+    /// Say whether database, terraform, configuration and CI job are as they have to be
+    Doctor(init::DoctorArgs),
     /// Run in CI jobs of GitHub and GitLab
     #[command(subcommand)]
     Ci(ci::CiCommand),
@@ -438,6 +443,22 @@ pub struct StateShowArgs {
 pub enum DbCommand {
     /// Bring the database's schema up to date
     Migrate,
+    /// Print the grants that roles for planning and for applying need on PostgreSQL
+    Roles(RolesArgs),
+}
+
+/// `kl db roles`.
+#[derive(Debug, Args)]
+pub struct RolesArgs {
+    /// The role of jobs that plan
+    #[arg(long, value_name = "ROLE", default_value = "kl_plan")]
+    pub plan: String,
+    /// The role of jobs that apply
+    #[arg(long, value_name = "ROLE", default_value = "kl_apply")]
+    pub apply: String,
+    /// The schema that kl's tables are in
+    #[arg(long, value_name = "SCHEMA", default_value = "public")]
+    pub schema: String,
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -19,6 +19,27 @@ pub(super) async fn changes(root: &Utf8Path, base: &str, env: &EnvSnapshot) -> R
     parse(&output).ok_or_else(|| KlError::failed("git printed a list of changes that kl cannot read"))
 }
 
+/// The address of the remote `origin`, when there is one. It may hold a password: it is not to be shown.
+pub(super) async fn remote(root: &Utf8Path, env: &EnvSnapshot) -> Option<String> {
+    line(git(root, &["config", "--get", "remote.origin.url"], env).await)
+}
+
+/// The remote's default branch, else the branch that is checked out.
+pub(super) async fn default_branch(root: &Utf8Path, env: &EnvSnapshot) -> Option<String> {
+    let remote = line(git(root, &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"], env).await);
+    match remote.as_deref().and_then(|branch| branch.strip_prefix("origin/")) {
+        Some(branch) => Some(branch.to_owned()),
+        None => line(git(root, &["symbolic-ref", "--quiet", "--short", "HEAD"], env).await),
+    }
+}
+
+/// The only line of an answer. A repository that cannot answer has nothing to say.
+fn line(output: Result<Vec<u8>, KlError>) -> Option<String> {
+    let text = String::from_utf8(output.ok()?).ok()?;
+    let line = text.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
 async fn git(root: &Utf8Path, args: &[&str], env: &EnvSnapshot) -> Result<Vec<u8>, KlError> {
     #[expect(
         clippy::disallowed_methods,

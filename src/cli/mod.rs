@@ -5,9 +5,11 @@ pub mod apply;
 pub mod args;
 pub mod ci;
 pub mod db;
+pub mod doctor;
 pub mod env;
 mod git;
 pub mod history;
+pub mod init;
 pub mod output;
 pub mod plan;
 pub mod project;
@@ -106,6 +108,9 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::State(StateCommand::List(args)) => session.interruptible(state::list(session, args)).await,
         Command::State(StateCommand::Show(args)) => session.interruptible(state::show(session, args)).await,
         Command::Db(DbCommand::Migrate) => db::migrate(session).await,
+        Command::Db(DbCommand::Roles(args)) => db::roles(session, &args),
+        Command::Init(args) => session.interruptible(init::run(session, args)).await,
+        Command::Doctor(args) => session.interruptible(doctor::run(session, args)).await,
     }
 }
 

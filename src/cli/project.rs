@@ -199,7 +199,7 @@ fn plugin_cache(env: &EnvSnapshot) -> Option<Utf8PathBuf> {
 
 /// Who acts, and in which CI job.
 pub fn identity(args: &ActorArgs, env: &EnvSnapshot) -> (Actor, CiContext) {
-    let context = ci::detect(|name| env.get(name), event_file);
+    let context = context(env);
     let actor = args.actor.clone().or_else(|| env.get(env::ACTOR)).or_else(|| context.actor.clone());
     let actor = actor.unwrap_or_else(|| {
         let user = env.get("USER").or_else(|| env.get("LOGNAME")).or_else(user).unwrap_or_else(|| "unknown".to_owned());
@@ -207,6 +207,11 @@ pub fn identity(args: &ActorArgs, env: &EnvSnapshot) -> (Actor, CiContext) {
         format!("{user}@{host}")
     });
     (Actor(actor), context)
+}
+
+/// The CI job that kl runs in.
+pub fn context(env: &EnvSnapshot) -> CiContext {
+    ci::detect(|name| env.get(name), event_file)
 }
 
 /// The text of the forge's event file; one that is too large for an event is cut, and will not be read.

@@ -6,8 +6,8 @@ use super::Session;
 use super::args::RecoverArgs;
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::pipeline::recover;
-use crate::report::style::{count, good};
+use crate::pipeline::recover::{self, Recovered};
+use crate::report::style::{count, good, loud, plain};
 
 /// Runs the command.
 pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> {
@@ -22,15 +22,54 @@ pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> 
             .result(&format!("{} Dropped: {what} freed.\n", good("✓")), || json!({ "run": run.id, "freed": freed }));
         return Ok(Exit::Done);
     }
-    let committed = recover::recover(&ctx, run.id).await?;
-    let rows = count(committed.rows_opened.max(committed.rows_closed), "row");
-    session.out.result(&format!("{} Recovered {rows} as serial {}.\n", good("✓"), committed.serial), || {
+    let recovered = recover::recover(&ctx, run.id).await?;
+    session.out.result(&text(&recovered), || {
         json!({
             "run": run.id,
-            "serial": committed.serial,
-            "rows_opened": committed.rows_opened,
-            "rows_closed": committed.rows_closed,
+            "serial": recovered.serial,
+            "rows_opened": recovered.rows_opened,
+            "rows_closed": recovered.rows_closed,
+            "in_flight": recovered.in_flight,
+            "unknown": recovered.unknown,
+            "left": recovered.left,
+            "unseen": recovered.unseen.as_ref().map(|place| json!({ "host": place.host.name, "dir": place.dir })),
         })
     });
     Ok(Exit::Done)
+}
+
+/// What was recovered, and what a person has to look at.
+fn text(recovered: &Recovered) -> String {
+    let rows = count(recovered.rows_opened.max(recovered.rows_closed), "row");
+    let mut text = match recovered.serial {
+        Some(serial) => format!("{} Recovered {rows} as serial {serial}.\n", good("✓")),
+        None => format!("{} Nothing was to be taken over; the rows are free again.\n", good("✓")),
+    };
+    for row in &recovered.left {
+        let run = row.run.map(|run| format!(", run {run}")).unwrap_or_default();
+        text.push_str(&format!(
+            "{} {} was left as the state has it: changed in serial {} by {}{run}.\n",
+            loud("!"),
+            plain(&row.row),
+            row.serial,
+            plain(&row.actor.0)
+        ));
+    }
+    for address in &recovered.unknown {
+        text.push_str(&format!(
+            "{} {} was being created when the run was cut off. It may exist without being in the state: look at the \
+             provider, and import it or delete it, or the next apply creates it a second time.\n",
+            loud("!"),
+            plain(address)
+        ));
+    }
+    if let Some(place) = &recovered.unseen {
+        text.push_str(&format!(
+            "{} What Terraform did after the run was cut off is not known: its work directory is {} on {}.\n",
+            loud("!"),
+            plain(&place.dir),
+            plain(&place.host.name)
+        ));
+    }
+    text
 }

@@ -310,14 +310,14 @@ impl<'de> SeqAccess<'de> for Entries<'_> {
 
 /// The keys of a group.
 struct Keys<'a> {
-    keys: std::slice::Iter<'a, (String, Node)>,
+    left: std::slice::Iter<'a, (String, Node)>,
     seen: HashSet<&'a str>,
     value: Option<&'a (String, Node)>,
 }
 
 impl<'a> Keys<'a> {
     fn of(keys: &'a [(String, Node)]) -> Self {
-        Self { keys: keys.iter(), seen: HashSet::new(), value: None }
+        Self { left: keys.iter(), seen: HashSet::new(), value: None }
     }
 }
 
@@ -325,7 +325,7 @@ impl<'de> MapAccess<'de> for Keys<'_> {
     type Error = Wrong;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Wrong> {
-        self.value = self.keys.next();
+        self.value = self.left.next();
         let Some((key, _)) = self.value else { return Ok(None) };
         if !self.seen.insert(key) {
             return Err(Wrong { part: Part::KeyAgain, ..Wrong::new(What::KeyTwice(key.clone())).key(key) });
@@ -377,7 +377,7 @@ mod tests {
     fn read(text: &str) -> Result<Shelf, String> {
         decode(&yaml::read(text).unwrap()).map_err(|wrong: Wrong| {
             let spot = yaml::find(text, &wrong.path, wrong.part).unwrap();
-            format!("{}{spot}", wrong)
+            format!("{wrong}{spot}")
         })
     }
 

@@ -26,7 +26,7 @@ impl Default for Patience {
         Self {
             first: Duration::from_secs(1),
             longest: Duration::from_secs(20),
-            total: Duration::from_secs(180),
+            total: Duration::from_mins(3),
             answer: Duration::from_secs(30),
             second: Duration::from_secs(1),
         }
@@ -108,7 +108,7 @@ mod tests {
         let began = Instant::now();
         assert!(budget.pause(Some(2)).await);
         assert!(began.elapsed() >= Duration::from_millis(20));
-        let long = Patience { total: Duration::from_secs(180), ..Patience::default() };
+        let long = Patience { total: Duration::from_mins(3), ..Patience::default() };
         let began = Instant::now();
         assert!(!long.begin().pause(Some(3_000)).await);
         assert!(!long.begin().pause(Some(u64::MAX)).await);

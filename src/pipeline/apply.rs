@@ -1,14 +1,15 @@
 //! The apply story (design §7): load, stale check, reserve, plan again and compare, apply, commit.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::bench::Bench;
 use super::commit::{self, Outcome};
 use super::execute::{self, LaneChoice, Rehearsal};
 use super::record::Recorder;
+use super::recover::{self, Attempt};
 use super::reserve::{self, Heartbeat};
 use super::stale::{self, Verdict};
-use super::{Context, Project, Rules, recover};
+use super::{Context, Project, Rules, leftover};
 use crate::clock;
 use crate::domain::coordination::reservation::{Blocker, HeldAs};
 use crate::domain::coordination::slice;
@@ -295,6 +296,7 @@ async fn reserved(
 ) -> Result<Held, Box<Halt>> {
     let claims = spec.claims();
     let mut recovered: Vec<RunId> = Vec::new();
+    let started = Instant::now();
     loop {
         match reserve::acquire(ctx, recorder, &claims, options.lease, options.wait).await? {
             reserve::Outcome::Granted { held, tools_beside } => {
@@ -307,7 +309,20 @@ async fn reserved(
                     return Err(Box::new(conflicted(blockers)));
                 };
                 ctx.begins(Stage::Recover);
-                recover::recover(ctx, leftover).await?;
+                loop {
+                    match recover::by_same_spec(ctx, leftover).await? {
+                        Attempt::Done => break,
+                        // Its Terraform comes to an end by itself, and that is worth waiting for.
+                        Attempt::TooEarly(error) => {
+                            let left = options.wait.unwrap_or_default().saturating_sub(started.elapsed());
+                            if left.is_zero() {
+                                return Err(Box::new(in_the_way(blockers, error)));
+                            }
+                            reserve::pause(ctx, left).await?;
+                        }
+                        Attempt::Refused(error) => return Err(Box::new(in_the_way(blockers, error))),
+                    }
+                }
                 recovered.push(leftover);
             }
         }
@@ -343,6 +358,13 @@ fn conflicted(blockers: Vec<Blocker>) -> Halt {
     let error = conflict::hints(&blockers).into_iter().fold(error, KlError::hint);
     let end =
         RunEnd { error: Some(conflict::title(&blockers)), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
+    Halt { end, error }
+}
+
+/// The run of the same spec that is in the way cannot be recovered on the way.
+fn in_the_way(blockers: Vec<Blocker>, error: KlError) -> Halt {
+    let end =
+        RunEnd { error: Some(error.message().to_owned()), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
     Halt { end, error }
 }
 
@@ -406,6 +428,7 @@ async fn under_reservation(
         return ended(ctx, recorder, RunStatus::DryRun).await;
     }
     let snapshot = ctx.store.snapshot(held.state(), None).await?;
+    leftover::sweep(ctx.store.as_ref()).await;
     let bench = Bench::prepare(ctx, project).await?;
     let tools = bench.tools()?;
     ctx.store.run_tools(recorder.run(), &tools).await?;

@@ -10,15 +10,17 @@ use crate::domain::address::{ConfigAddress, ConfigModule};
 use crate::domain::graph::configuration::{self, ModuleConfig, is_configuration, is_opentofu};
 use crate::domain::graph::manifest::{self, source_is_local};
 use crate::domain::graph::tree::Tree;
+use crate::domain::id::{RunId, Serial};
 use crate::domain::plan::plan_json::PlanJson;
 use crate::domain::run::Tools;
+use crate::domain::run::workplace::Workplace;
 use crate::domain::state::document::{DocumentHead, StateDocument};
 use crate::domain::state::{Row, projection};
 use crate::error::KlError;
 use crate::report::event::{Progress, Stage};
 use crate::store::model::Snapshot;
 use crate::terraform::{Dirs, PlanRequest, Product, Stop, Terraform, providers_locked};
-use crate::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest, repository_root};
+use crate::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest, repository_root, this_host};
 
 /// An initialised workspace.
 pub struct Bench {
@@ -62,6 +64,7 @@ impl Bench {
             checkout_dir: workspace.checkout_dir().to_owned(),
             root_module_dir: workspace.root_module_dir().to_owned(),
             data_dir: workspace.data_dir(),
+            output_dir: workspace.dir().to_owned(),
             workspace: project.workspace.clone(),
         };
         if !project.terraform.dropped_variables().is_empty() {
@@ -130,6 +133,13 @@ impl Bench {
         };
         let text = projection::write(&document);
         self.with_workspace(|workspace| workspace.write_slice(&text))
+    }
+
+    /// Says that the workspace is this run's, and where that is.
+    pub fn workplace(&self, run: RunId, slice_serial: Serial) -> Result<Workplace, KlError> {
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        workspace.belongs_to(run)?;
+        Ok(Workplace { host: this_host(), dir: workspace.dir().to_string(), group: None, slice_serial })
     }
 
     /// Keeps the workspace: it holds the only record of something.
@@ -285,6 +295,7 @@ fn relative_to_repository(checkout_dir: &Utf8Path, file: &Utf8Path) -> Utf8PathB
     whole.strip_prefix(&root).map(Utf8Path::to_owned).unwrap_or(whole)
 }
 
-fn temp_dir() -> Utf8PathBuf {
+/// Where work directories are made.
+pub(super) fn temp_dir() -> Utf8PathBuf {
     Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap_or_else(|_| Utf8PathBuf::from("/tmp"))
 }

@@ -12,7 +12,10 @@ use super::Context;
 use super::bench::blocking;
 use super::record::Recorder;
 use crate::domain::address::Pattern;
+use crate::domain::id::Serial;
 use crate::domain::run::event::{ResourceStep, RunEvent};
+use crate::domain::run::in_flight::InFlight;
+use crate::domain::run::workplace::Workplace;
 use crate::domain::state::delta::{Distance, distance};
 use crate::domain::state::{Body, Row, RowKey, document};
 use crate::error::KlError;
@@ -23,17 +26,28 @@ use crate::workspace::{self, WorkspaceError};
 /// At most one checkpoint in this time.
 const DEBOUNCE: Duration = Duration::from_secs(1);
 
+/// The slice that Terraform works on.
+#[derive(Clone)]
+pub struct Watched {
+    /// Where Terraform has its state.
+    pub state_path: Utf8PathBuf,
+    /// The rows that the apply starts from.
+    pub before: Vec<Row>,
+    /// The serial of the trunk that they come from.
+    pub serial: Serial,
+}
+
 /// Writes events and checkpoints beside a running apply.
 pub struct Scribe {
     sender: UnboundedSender<UiEvent>,
-    task: JoinHandle<BTreeSet<String>>,
+    task: JoinHandle<InFlight>,
 }
 
 impl Scribe {
-    /// Starts writing; `before` is the slice that the apply started from.
-    pub fn start(ctx: Context, recorder: Recorder, state_path: Utf8PathBuf, before: Vec<Row>) -> Self {
+    /// Starts writing; `workplace` is completed by the process group, once there is one.
+    pub fn start(ctx: Context, recorder: Recorder, watched: Watched, workplace: Workplace) -> Self {
         let (sender, receiver) = unbounded_channel();
-        let task = tokio::spawn(write(ctx, recorder, state_path, before, receiver));
+        let task = tokio::spawn(write(ctx, recorder, watched, workplace, receiver));
         Self { sender, task }
     }
 
@@ -42,8 +56,8 @@ impl Scribe {
         self.sender.clone()
     }
 
-    /// Waits until everything is written. Returns the addresses that Terraform began with and never finished.
-    pub async fn finish(self) -> BTreeSet<String> {
+    /// Waits until everything is written. Returns what Terraform began with and never finished.
+    pub async fn finish(self) -> InFlight {
         drop(self.sender);
         self.task.await.unwrap_or_default()
     }
@@ -52,11 +66,11 @@ impl Scribe {
 async fn write(
     ctx: Context,
     recorder: Recorder,
-    state_path: Utf8PathBuf,
-    before: Vec<Row>,
+    watched: Watched,
+    workplace: Workplace,
     mut events: UnboundedReceiver<UiEvent>,
-) -> BTreeSet<String> {
-    let mut in_flight = BTreeSet::new();
+) -> InFlight {
+    let mut in_flight = InFlight::default();
     let mut due: Option<Instant> = None;
     let mut last: Option<Instant> = None;
     let mut batch = Vec::new();
@@ -71,6 +85,14 @@ async fn write(
             received = events.recv_many(&mut batch, 256) => {
                 if received == 0 {
                     return in_flight;
+                }
+                for event in &batch {
+                    if let UiEvent::Started(group) = event {
+                        let workplace = Workplace { group: Some(*group), ..workplace.clone() };
+                        if let Err(error) = ctx.store.workplace_put(recorder.run(), &workplace).await {
+                            ctx.warn(format!("the process group could not be recorded: {error}"));
+                        }
+                    }
                 }
                 let told: Vec<RunEvent> = batch.drain(..).filter_map(|event| run_event(event, &mut in_flight)).collect();
                 let worked = told.iter().any(|event| {
@@ -89,7 +111,7 @@ async fn write(
             () = wait => {
                 due = None;
                 last = Some(Instant::now());
-                if let Err(error) = put(&ctx, &recorder, &state_path, &before, &in_flight).await {
+                if let Err(error) = put(&ctx, &recorder, &watched, &in_flight).await {
                     ctx.warn(format!("a checkpoint could not be written: {}", error.message()));
                 }
             }
@@ -97,7 +119,7 @@ async fn write(
     }
 }
 
-fn run_event(event: UiEvent, in_flight: &mut BTreeSet<String>) -> Option<RunEvent> {
+fn run_event(event: UiEvent, in_flight: &mut InFlight) -> Option<RunEvent> {
     let (subject, step, elapsed_seconds) = match event {
         UiEvent::ApplyStart(subject) => (subject, ResourceStep::Started, 0),
         UiEvent::ApplyProgress { subject, elapsed_seconds } => (subject, ResourceStep::Progress, elapsed_seconds),
@@ -106,12 +128,8 @@ fn run_event(event: UiEvent, in_flight: &mut BTreeSet<String>) -> Option<RunEven
         _ => return None,
     };
     match step {
-        ResourceStep::Started => {
-            in_flight.insert(subject.address.clone());
-        }
-        ResourceStep::Finished | ResourceStep::Failed => {
-            in_flight.remove(&subject.address);
-        }
+        ResourceStep::Started => in_flight.began(&subject.address, &subject.action),
+        ResourceStep::Finished | ResourceStep::Failed => in_flight.ended(&subject.address),
         ResourceStep::Progress => {}
     }
     Some(RunEvent::Resource { address: subject.address, action: subject.action, step, elapsed_seconds })
@@ -121,33 +139,62 @@ fn run_event(event: UiEvent, in_flight: &mut BTreeSet<String>) -> Option<RunEven
 pub async fn put(
     ctx: &Context,
     recorder: &Recorder,
-    state_path: &Utf8PathBuf,
-    before: &[Row],
-    in_flight: &BTreeSet<String>,
+    watched: &Watched,
+    in_flight: &InFlight,
 ) -> Result<Vec<Pattern>, KlError> {
+    let Watched { state_path, before, serial } = watched;
     let path = state_path.clone();
+    let nothing_yet = before.is_empty() && in_flight.nothing_finished();
     let text = match blocking(move || workspace::read_settled(&path)).await? {
         Ok(Some(text)) => text,
         // The first apply of a state has no file, or one without a byte in it, before Terraform has finished its first
         // object.
-        Ok(None) if before.is_empty() => String::new(),
-        Err(WorkspaceError::Torn { .. }) if before.is_empty() && is_empty(state_path) => String::new(),
+        Ok(None) if nothing_yet => String::new(),
+        Err(WorkspaceError::Torn { .. }) if nothing_yet && is_empty(state_path) => String::new(),
+        Err(WorkspaceError::Torn { .. }) => return put_without_a_state(ctx, recorder, in_flight, *serial).await,
         Err(error) => return Err(error.into()),
         Ok(None) => return Err(KlError::failed(format!("the slice's state file {state_path} is gone"))),
     };
     let after = document::read(&text)?;
-    let mut changed = changed_patterns(before, &after.rows)?;
-    let in_flight: Vec<String> = in_flight.iter().cloned().collect();
-    // What was in flight when the lights went out may exist: its address is kept reserved, too.
-    changed.extend(in_flight.iter().filter_map(|address| Pattern::parse(address).ok()));
-    changed.sort();
-    changed.dedup();
+    let checkpoint = checkpoint(text, changed_patterns(before, &after.rows)?, in_flight, *serial);
+    let changed = checkpoint.changed.clone();
     if changed.is_empty() {
         return Ok(changed);
     }
-    let checkpoint = Checkpoint { state: text, changed: changed.clone(), in_flight };
     ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
     Ok(changed)
+}
+
+/// Terraform was cut off while it wrote its state: the checkpoint before has what there is, and what was ended since
+/// is in no state.
+async fn put_without_a_state(
+    ctx: &Context,
+    recorder: &Recorder,
+    in_flight: &InFlight,
+    serial: Serial,
+) -> Result<Vec<Pattern>, KlError> {
+    let stored = ctx.store.checkpoint_find(recorder.run()).await?;
+    let recorded = stored.as_ref().map(Checkpoint::recorded).unwrap_or_default();
+    let (state, changed) = stored.map(|stored| (stored.state, stored.changed)).unwrap_or_default();
+    let checkpoint = checkpoint(state, changed, &in_flight.without_a_state(&recorded), serial);
+    let changed = checkpoint.changed.clone();
+    ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
+    Ok(changed)
+}
+
+/// A checkpoint of these changes.
+pub(super) fn checkpoint(
+    state: String,
+    mut changed: Vec<Pattern>,
+    in_flight: &InFlight,
+    slice_serial: Serial,
+) -> Checkpoint {
+    // What was in flight when the lights went out may exist: its address is kept reserved, too.
+    changed.extend(in_flight.addresses().filter_map(|address| Pattern::parse(address).ok()));
+    changed.sort();
+    changed.dedup();
+    let in_flight = in_flight.addresses().map(str::to_owned).collect();
+    Checkpoint { state, changed, in_flight, slice_serial: Some(slice_serial) }
 }
 
 fn is_empty(path: &Utf8PathBuf) -> bool {
@@ -155,7 +202,7 @@ fn is_empty(path: &Utf8PathBuf) -> bool {
 }
 
 /// The rows of resources and outputs whose content is another one.
-fn changed_patterns(before: &[Row], after: &[Row]) -> Result<Vec<Pattern>, KlError> {
+pub(super) fn changed_patterns(before: &[Row], after: &[Row]) -> Result<Vec<Pattern>, KlError> {
     let old: BTreeMap<&RowKey, &Body> = before.iter().map(|row| (&row.key, &row.body)).collect();
     let new: BTreeMap<&RowKey, &Body> = after.iter().map(|row| (&row.key, &row.body)).collect();
     let mut changed = Vec::new();

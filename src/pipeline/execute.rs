@@ -6,18 +6,20 @@ use camino::Utf8PathBuf;
 use secrecy::ExposeSecret as _;
 
 use super::bench::{Bench, blocking};
-use super::checkpoint::{self, Scribe};
+use super::checkpoint::{self, Scribe, Watched};
 use super::record::Recorder;
 use super::{Context, Project, Rules, leak};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lane::{Lane, targets};
 use crate::domain::coordination::slice;
-use crate::domain::plan::action::Action;
+use crate::domain::id::Serial;
 use crate::domain::plan::compare::{Comparison, Owner, Relation, compare};
 use crate::domain::plan::fingerprint::DigestKey;
 use crate::domain::plan::plan_json::PlanJson;
-use crate::domain::plan::spec::{PlanMode, PlanSpec, WriteEntry};
+use crate::domain::plan::resume::{Done, resumed};
+use crate::domain::plan::spec::{PlanMode, PlanSpec};
 use crate::domain::run::event::RunEvent;
+use crate::domain::run::in_flight::InFlight;
 use crate::domain::state::Row;
 use crate::domain::state::document::{self, StateDocument};
 use crate::error::KlError;
@@ -46,6 +48,8 @@ pub enum LaneChoice {
 pub struct Ready {
     /// The rows that Terraform got to see.
     pub before: Vec<Row>,
+    /// The serial of the trunk that they come from.
+    pub slice_serial: Serial,
     /// Instances that the plan found different in reality.
     pub drifted: BTreeSet<String>,
     /// Rows that the plan will change.
@@ -72,8 +76,8 @@ pub struct Rehearsal<'a> {
     pub accept_values: bool,
     /// The rules that the repository sets.
     pub rules: &'a Rules,
-    /// Rows that an earlier apply of the same spec has already brought into the trunk.
-    pub done: &'a BTreeSet<String>,
+    /// What an earlier apply of the same spec has already brought into the trunk.
+    pub done: &'a Done,
 }
 
 impl Rehearsal<'_> {
@@ -187,11 +191,15 @@ impl Rehearsal<'_> {
                 differences: comparison.differences.iter().take(MAX_DIFFERENCES).map(ToString::to_string).collect(),
             })
             .await?;
+        let (drifted, write_set) = (drifted(&plan), spec.write_patterns());
+        let nothing_planned = comparison.footprint.write.is_empty() && comparison.footprint.outputs.is_empty();
         let ready = Ready {
             before,
-            drifted: drifted(&plan),
-            write_set: spec.write_patterns(),
-            nothing_left: comparison.footprint.write.is_empty() && comparison.footprint.outputs.is_empty(),
+            slice_serial: snapshot.head.serial,
+            // What an earlier apply has done unseen is not planned any more, but has to get into the trunk.
+            nothing_left: nothing_planned && !meets(&drifted, &write_set),
+            drifted,
+            write_set,
             plan_file: request.out,
             failed_checks: plan.failed_checks(),
         };
@@ -204,37 +212,10 @@ fn summary(text: &str) -> String {
     text.lines().take(3).map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Leaves out what an earlier, half-way apply of the same spec has already done: nothing is planned there any more, or
-/// only the replacement of an object that it left tainted, by exactly the object that was reviewed, or the end of an
-/// old object that it has replaced and left deposed.
-fn resumed(spec: &PlanSpec, mut comparison: Comparison, done: &BTreeSet<String>) -> Comparison {
-    let as_reviewed = |now: &WriteEntry| {
-        let reviewed = spec.write.iter().find(|entry| entry.address == now.address && entry.deposed == now.deposed);
-        now.reason.as_deref() == Some("replace_because_tainted")
-            && reviewed
-                .is_some_and(|reviewed| !reviewed.print.after.is_empty() && reviewed.print.after == now.print.after)
-    };
-    let left_deposed = |now: &WriteEntry| {
-        let replaced = |entry: &WriteEntry| entry.address == now.address && entry.actions == Action::CreateDelete;
-        now.deposed.is_some() && now.actions == Action::Delete && spec.write.iter().any(replaced)
-    };
-    let planned_again = |at: &str| {
-        let found = &comparison.footprint;
-        let mut again = found.write.iter().filter(|entry| entry.address.to_string() == at);
-        again.any(|entry| !as_reviewed(entry) && !left_deposed(entry))
-            || found.outputs.iter().any(|output| format!("output.{}", output.name) == at)
-    };
-    let kept: Vec<bool> = comparison
-        .differences
-        .iter()
-        .map(|difference| !done.contains(&difference.at) || planned_again(&difference.at))
-        .collect();
-    let mut keep = kept.iter();
-    comparison.differences.retain(|_| keep.next().copied().unwrap_or(true));
-    let worst = comparison.differences.iter().map(|difference| difference.relation).max();
-    let least = if done.is_empty() { Relation::Identical } else { Relation::Refined };
-    comparison.relation = worst.unwrap_or(least).max(least);
-    comparison
+/// Whether an instance is among the patterns.
+fn meets(instances: &BTreeSet<String>, patterns: &[Pattern]) -> bool {
+    let mut instances = instances.iter().filter_map(|address| Pattern::parse(address).ok());
+    instances.any(|instance| patterns.iter().any(|pattern| pattern.intersects(&instance)))
 }
 
 fn drifted(plan: &PlanJson) -> BTreeSet<String> {
@@ -274,14 +255,28 @@ fn refusal(comparison: &Comparison) -> KlError {
 /// Keeps the record of a finished apply that cannot be committed: in the store, or else on disk. Returns the rows to
 /// keep reserved.
 pub async fn keep_record(ctx: &Context, recorder: &Recorder, bench: &Bench, ready: &Ready) -> Vec<Pattern> {
-    match checkpoint::put(ctx, recorder, &bench.state_path(), &ready.before, &BTreeSet::new()).await {
-        Ok(changed) => changed,
+    match checkpoint::put(ctx, recorder, &watched(bench, ready), &InFlight::default()).await {
+        Ok(changed) => {
+            on_record(ctx, recorder).await;
+            changed
+        }
         Err(lost) => {
             bench.keep();
             let path = bench.state_path();
             ctx.warn(format!("what terraform did is in {path} only: {}", lost.message()));
             ready.write_set.clone()
         }
+    }
+}
+
+fn watched(bench: &Bench, ready: &Ready) -> Watched {
+    Watched { state_path: bench.state_path(), before: ready.before.clone(), serial: ready.slice_serial }
+}
+
+/// The store knows all that Terraform did: its workplace is of no interest any more.
+async fn on_record(ctx: &Context, recorder: &Recorder) {
+    if let Err(error) = ctx.store.workplace_forget(recorder.run()).await {
+        ctx.warn(format!("that the record is complete could not be written down: {error}"));
     }
 }
 
@@ -311,9 +306,16 @@ pub async fn apply(
     project: &Project,
 ) -> Result<Applied, Box<Broken>> {
     let untouched = |error: KlError| Box::new(Broken { error, changed: Vec::new(), in_flight: Vec::new() });
-    recorder.record(RunEvent::ApplyStarted).await.map_err(|error| untouched(error.into()))?;
-    let state_path = bench.state_path();
-    let scribe = Scribe::start(ctx.clone(), recorder.clone(), state_path.clone(), ready.before.clone());
+    let watched = watched(bench, ready);
+    let state_path = watched.state_path.clone();
+    let workplace = bench.workplace(recorder.run(), ready.slice_serial).map_err(untouched)?;
+    // From here on, whoever finds the run cut off knows where to look.
+    ctx.store.workplace_put(recorder.run(), &workplace).await.map_err(|error| untouched(error.into()))?;
+    if let Err(error) = recorder.record(RunEvent::ApplyStarted).await {
+        on_record(ctx, recorder).await;
+        return Err(untouched(error.into()));
+    }
+    let scribe = Scribe::start(ctx.clone(), recorder.clone(), watched.clone(), workplace);
     let sender = scribe.sender();
     let mut on_event = move |event| drop(sender.send(event));
     let ephemeral = bench.ephemeral_variables();
@@ -325,7 +327,7 @@ pub async fn apply(
     drop(on_event);
     let mut in_flight = scribe.finish().await;
     if result.as_ref().map_or_else(TerraformError::ended_by_itself, |_| true) {
-        in_flight.clear();
+        in_flight.all_ended();
     }
     let success = result.is_ok();
     let finished = recorder.record(RunEvent::ApplyFinished { success }).await;
@@ -338,7 +340,7 @@ pub async fn apply(
     match (result, after, finished) {
         (Ok(_), Ok(after), Ok(())) => Ok(Applied { after }),
         (result, after, finished) => {
-            let changed = checkpoint::put(ctx, recorder, &state_path, &ready.before, &in_flight).await;
+            let changed = checkpoint::put(ctx, recorder, &watched, &in_flight).await;
             let error = match (result, after, finished) {
                 (Err(error), _, _) => KlError::from(error),
                 (_, Err(error), _) => error,
@@ -346,7 +348,10 @@ pub async fn apply(
                 _ => unreachable!("one of the three has failed"),
             };
             let (changed, error) = match changed {
-                Ok(changed) => (changed, error),
+                Ok(changed) => {
+                    on_record(ctx, recorder).await;
+                    (changed, error)
+                }
                 // Without a checkpoint in the store, what was done must at least stay reserved, and on disk.
                 Err(lost) => {
                     bench.keep();
@@ -356,7 +361,7 @@ pub async fn apply(
                     )
                 }
             };
-            Err(Box::new(Broken { error, changed, in_flight: in_flight.into_iter().collect() }))
+            Err(Box::new(Broken { error, changed, in_flight: in_flight.addresses().map(str::to_owned).collect() }))
         }
     }
 }

@@ -6,6 +6,7 @@ use camino::Utf8Path;
 use secrecy::ExposeSecret as _;
 
 use super::bench::Bench;
+use super::leftover;
 use super::{Caller, Context, Project, Rules};
 use crate::clock;
 use crate::config::policy::ClosureRule;
@@ -28,8 +29,8 @@ use crate::domain::state::row::dependencies_of;
 use crate::domain::state::{Row, RowKey};
 use crate::error::KlError;
 use crate::report::event::Stage;
-use crate::store::{Memory, Store};
 use crate::store::model::{NewSpec, Snapshot, StateHead};
+use crate::store::{Memory, Store};
 use crate::terraform::PlanRequest;
 
 /// So many of the states that exist are named beside a new one.
@@ -54,16 +55,20 @@ pub async fn plan(
     scope: Scope,
     rules: &Rules,
 ) -> Result<(Planned, Context), KlError> {
+    if let Memory::Open(store) = &memory {
+        leftover::sweep(store.as_ref()).await;
+    }
     let bench = Bench::prepare(caller, project).await?;
     let scope = with_files(&bench, scope)?;
     let known = match &memory {
-        Memory::Open(store) => match store.state_find(&project.state).await? {
-            Some(head) => Some(store.snapshot(head.id, None).await?),
-            None => {
+        Memory::Open(store) => {
+            if let Some(head) = store.state_find(&project.state).await? {
+                Some(store.snapshot(head.id, None).await?)
+            } else {
                 announce_new(caller, &**store, &project.state).await?;
                 None
             }
-        },
+        }
         Memory::New(_) => None,
     };
     let trunk = known.iter().flat_map(|snapshot| &snapshot.rows);

@@ -3,30 +3,211 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
+use super::evidence::{self, Evidence};
+use super::leftover::{self, Leftover};
 use super::record::Recorder;
 use super::reserve::DEFAULT_LEASE;
 use crate::clock;
 use crate::domain::address::Pattern;
 use crate::domain::id::{RunId, Serial, StateId};
+use crate::domain::plan::resume::Done;
 use crate::domain::plan::spec::PlanSpec;
-use crate::domain::run::event::RunEvent;
-use crate::domain::run::{NewRun, Run, RunEnd, RunKind};
+use crate::domain::run::event::{ChangedRow, RunEvent};
+use crate::domain::run::workplace::Workplace;
+use crate::domain::run::{NewRun, Run, RunEnd, RunKind, RunStatus};
 use crate::domain::state::delta::{Distance, distance};
 use crate::domain::state::{Body, RowKey, document};
 use crate::error::KlError;
-use crate::store::model::{Checkpoint, Commit, CommitMode, Committed, LineageRule, RowWrite, Source};
-use crate::store::{Held, StoreError};
+use crate::exit::Exit;
+use crate::report::conflict;
+use crate::store::model::{Checkpoint, Commit, CommitMode, LineageRule, RowWrite, SoftWrite, Source};
+use crate::store::{Adopted, Held, StoreError};
 
-/// Commits what the checkpoint of an ended run holds, and frees its quarantine.
-pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError> {
-    let old = ctx.store.run_find(failed).await?;
-    if !old.status.ended() {
-        return Err(KlError::usage(format!("run {failed} is still {}", old.status.word()))
-            .hint(format!("wait for it, or end it with `kl abort {failed}` when its job is dead")));
+/// So many runs of a state are looked through for recoveries of a spec.
+const RECENT: u32 = 1000;
+
+/// What was recovered.
+#[derive(Debug, Clone, Default)]
+pub struct Recovered {
+    /// The version that it made; none when the run had changed nothing.
+    pub serial: Option<Serial>,
+    /// Rows that got a new content, or are new.
+    pub rows_opened: usize,
+    /// Rows whose former content ended.
+    pub rows_closed: usize,
+    /// Objects that Terraform was working on when it was cut off.
+    pub in_flight: Vec<String>,
+    /// Among these, those that may exist without being in the state.
+    pub unknown: Vec<String>,
+    /// Rows that somebody else has changed since the run saw them: left as they are.
+    pub left: Vec<ChangedRow>,
+    /// Where Terraform may have gone on unseen.
+    pub unseen: Option<Workplace>,
+}
+
+/// What came of recovering on the way, for an apply of the same spec.
+pub enum Attempt {
+    /// It was done, by this run or by another one.
+    Done,
+    /// Terraform still works for the run.
+    TooEarly(KlError),
+    /// A person has to look first.
+    Refused(KlError),
+}
+
+/// Why a recovery did not happen.
+enum Trouble {
+    TooEarly(KlError),
+    /// The quarantine is no longer there.
+    Gone,
+    Other(KlError),
+}
+
+impl<E: Into<KlError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
     }
-    let Some(checkpoint) = ctx.store.checkpoint_find(failed).await? else {
-        return Err(KlError::usage(format!("run {failed} left no checkpoint that could be recovered"))
-            .hint(format!("look at the real objects; `kl recover {failed} --discard` frees what it still reserves")));
+}
+
+/// Commits what is known of an ended run, and frees its quarantine. Asked for by a person, who takes note of what is
+/// not known.
+pub async fn recover(ctx: &Context, failed: RunId) -> Result<Recovered, KlError> {
+    let old = ended(ctx, failed).await?;
+    let evidence = match look(ctx, &old).await {
+        Ok(evidence) => evidence,
+        Err(trouble) => return Err(told(failed, trouble)),
+    };
+    take(ctx, &old, evidence).await.map_err(|trouble| told(failed, trouble))
+}
+
+/// The same on the way of an apply of the same spec: only where nothing is left to be looked at.
+pub async fn by_same_spec(ctx: &Context, failed: RunId) -> Result<Attempt, KlError> {
+    let old = ended(ctx, failed).await?;
+    let evidence = match look(ctx, &old).await {
+        Ok(evidence) => evidence,
+        Err(Trouble::TooEarly(error)) => return Ok(Attempt::TooEarly(error)),
+        Err(Trouble::Gone) => return Ok(Attempt::Done),
+        Err(Trouble::Other(error)) => return Err(error),
+    };
+    if let Some(refusal) = needs_a_person(failed, &evidence) {
+        return Ok(Attempt::Refused(refusal));
+    }
+    match take(ctx, &old, evidence).await {
+        // Another apply of the same spec was faster.
+        Ok(_) | Err(Trouble::Gone) => Ok(Attempt::Done),
+        Err(Trouble::TooEarly(error)) => Ok(Attempt::TooEarly(error)),
+        Err(Trouble::Other(error)) => Err(error),
+    }
+}
+
+/// Drops what an ended run left: its rows are free again, and its real objects are nobody's.
+pub async fn discard(ctx: &Context, failed: RunId) -> Result<u64, KlError> {
+    ended(ctx, failed).await?;
+    let leftover = leftover::look(ctx, failed).await?;
+    if let Leftover::Working(working) = &leftover {
+        return Err(working.refusal());
+    }
+    let freed = ctx.store.quarantine_release(failed).await?;
+    ctx.store.workplace_forget(failed).await?;
+    if let Leftover::Here(here) = leftover {
+        here.clear(ctx).await;
+    }
+    Ok(freed)
+}
+
+/// What recoveries of this very spec have already brought into the trunk: an earlier apply that failed half-way.
+pub async fn done_by_same_spec(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Done, KlError> {
+    let mut done = Done::default();
+    for change in ctx.store.rows_changed_since(state, spec.state.serial).await? {
+        if change.spec == Some(spec.id) {
+            let address = change.key.address_text();
+            if change.gone && matches!(change.key, RowKey::Object { deposed: None, .. }) {
+                done.gone.insert(address.clone());
+            }
+            done.changed.insert(address);
+        }
+    }
+    // A recovery says what was in flight, also where that changed no row.
+    for run in ctx.store.run_list(state, false, RECENT).await? {
+        if run.kind == RunKind::Recover && run.spec == Some(spec.id) {
+            for recorded in ctx.store.event_list(run.id).await? {
+                if let RunEvent::InFlight { addresses } = recorded.event {
+                    done.begun.extend(addresses);
+                }
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// The run, which must have ended.
+async fn ended(ctx: &Context, failed: RunId) -> Result<Run, KlError> {
+    let old = ctx.store.run_find(failed).await?;
+    if old.status.ended() {
+        return Ok(old);
+    }
+    Err(KlError::usage(format!("run {failed} is still {}", old.status.word()))
+        .hint(format!("wait for it, or end it with `kl abort {failed}` when its job is dead")))
+}
+
+async fn look(ctx: &Context, old: &Run) -> Result<Evidence, Trouble> {
+    match leftover::look(ctx, old.id).await? {
+        Leftover::Working(working) => Err(Trouble::TooEarly(working.refusal())),
+        leftover => Ok(evidence::gather(ctx, old, leftover).await?),
+    }
+}
+
+fn told(failed: RunId, trouble: Trouble) -> KlError {
+    match trouble {
+        Trouble::TooEarly(error) | Trouble::Other(error) => error,
+        Trouble::Gone => {
+            KlError::usage(format!("run {failed} has no quarantine: it was recovered or discarded before"))
+        }
+    }
+}
+
+/// Why going on without a person could make an object a second time.
+fn needs_a_person(failed: RunId, evidence: &Evidence) -> Option<KlError> {
+    if let Some(Workplace { host, dir, .. }) = &evidence.unseen {
+        let in_flight = evidence.checkpoint.iter().flat_map(|checkpoint| &checkpoint.in_flight).cloned();
+        let in_flight: Vec<String> = in_flight.collect();
+        let working_on =
+            if in_flight.is_empty() { String::new() } else { format!("; it was working on {}", in_flight.join(", ")) };
+        let message = format!(
+            "run {failed} was cut off on {host}, and from here it cannot be seen what its Terraform did after that{working_on}"
+        );
+        return Some(
+            KlError::new(Exit::Conflict, message)
+                .hint(format!("its work directory is {dir} on {host}: an apply there finds out by itself"))
+                .hint(format!(
+                    "or look at the provider, then `kl recover {failed}` takes over what is on record; import or delete what is not"
+                )),
+        );
+    }
+    if evidence.unknown.is_empty() {
+        return None;
+    }
+    let names = evidence.unknown.join(", ");
+    Some(
+        KlError::new(
+            Exit::Conflict,
+            format!("run {failed} was cut off while it created {names}: it may exist without being in the state"),
+        )
+        .hint(format!("look at the provider; `kl recover {failed}` takes over what is known"))
+        .hint("then import the object or delete it: the next apply would create it a second time"),
+    )
+}
+
+/// Takes the quarantine over and commits.
+async fn take(ctx: &Context, old: &Run, evidence: Evidence) -> Result<Recovered, Trouble> {
+    let failed = old.id;
+    let Evidence { checkpoint, unknown, unseen, here } = evidence;
+    let Some(checkpoint) = checkpoint else {
+        return Err(Trouble::Other(
+            KlError::usage(format!("run {failed} left no checkpoint that could be recovered")).hint(format!(
+                "look at the real objects; `kl recover {failed} --discard` frees what it still reserves"
+            )),
+        ));
     };
     let run = clock::new_run_id();
     ctx.store
@@ -43,13 +224,27 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError>
         })
         .await?;
     let recorder = Recorder::new(ctx.store.clone(), ctx.sink.clone(), run);
+    if here.is_some() {
+        // What was found out must not be lost with this process.
+        ctx.store.checkpoint_put(failed, &checkpoint).await?;
+    }
     let held = match ctx.store.quarantine_adopt(run, failed, DEFAULT_LEASE).await {
-        Ok(held) => held,
+        Ok(Adopted::Held(held)) => held,
+        Ok(Adopted::Blocked(blockers)) => {
+            let message = format!("{}\n{}", conflict::title(&blockers), conflict::text(&blockers).trim_end());
+            let hints = conflict::hints(&blockers);
+            let end = RunEnd {
+                error: Some(conflict::title(&blockers)),
+                conflict: blockers,
+                ..RunEnd::plain(RunStatus::Conflict)
+            };
+            ctx.store.run_end(run, &end).await?;
+            let error = KlError::new(Exit::Conflict, message);
+            return Err(Trouble::Other(hints.into_iter().fold(error, KlError::hint)));
+        }
         Err(StoreError::NotFound { .. }) => {
             ctx.store.run_end(run, &RunEnd::failed("nothing to recover")).await?;
-            return Err(KlError::usage(format!(
-                "run {failed} has no quarantine: it was recovered or discarded before"
-            )));
+            return Err(Trouble::Gone);
         }
         Err(error) => {
             drop(ctx.store.run_end(run, &RunEnd::failed(error.to_string())).await);
@@ -57,31 +252,48 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Committed, KlError>
         }
     };
     // The checkpoint went over with the rows: a crash from here on leaves this run lost, to be recovered the same way.
-    match take_over(ctx, &recorder, &held, &old, &checkpoint).await {
-        Ok(committed) => Ok(committed),
+    match take_over(ctx, &recorder, &held, old, &checkpoint).await {
+        Ok(recovered) => {
+            drop(ctx.store.workplace_forget(failed).await);
+            if let Some(here) = here {
+                here.clear(ctx).await;
+            }
+            Ok(Recovered { in_flight: checkpoint.in_flight, unknown, unseen, ..recovered })
+        }
         Err(error) => {
-            let end = RunEnd { quarantine: checkpoint.changed, ..RunEnd::failed(error.message()) };
+            let end = RunEnd { quarantine: vec![Pattern::Everything], ..RunEnd::failed(error.message()) };
             let ended = ctx.store.run_end(run, &end).await;
             let error = error.hint(format!("nothing was recovered yet; try again with `kl recover {run}`"));
-            Err(match ended {
+            Err(Trouble::Other(match ended {
                 Ok(()) => error,
                 Err(_) => error.hint(format!("if that run is still live, end it first with `kl abort {run}`")),
-            })
+            }))
         }
     }
 }
 
-/// Commits what the checkpoint holds, under the reservations that were taken over.
+/// Commits what the checkpoint holds, under the reservations that were taken over: each row only where the trunk still
+/// has what the run saw.
 async fn take_over(
     ctx: &Context,
     recorder: &Recorder,
     held: &Held,
     old: &Run,
     checkpoint: &Checkpoint,
-) -> Result<Committed, KlError> {
+) -> Result<Recovered, KlError> {
     let snapshot = ctx.store.snapshot(old.state, None).await?;
-    let left = document::read(&checkpoint.state)?;
+    let left_by_terraform = document::read(&checkpoint.state)?;
     let trunk = snapshot.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect();
+    let writes = writes(&checkpoint.changed, &trunk, &left_by_terraform)?;
+    let mut others = changed_by_others(ctx, old, checkpoint).await?;
+    let (late, good): (Vec<RowWrite>, Vec<RowWrite>) =
+        writes.into_iter().partition(|write| others.contains_key(&write.key));
+    let mut left: Vec<ChangedRow> = late.iter().filter_map(|write| others.remove(&write.key)).collect();
+    let mut recovered = Recovered::default();
+    if good.is_empty() {
+        ended_without_a_version(ctx, recorder, checkpoint, &left).await?;
+        return Ok(Recovered { left, ..recovered });
+    }
     let commit = Commit {
         source: Source::Recover,
         mode: CommitMode::RowDelta,
@@ -90,21 +302,102 @@ async fn take_over(
         at_least: None,
         document: None,
         providers: old.tools.providers.clone(),
-        writes: writes(&checkpoint.changed, &trunk, &left)?,
-        soft: Vec::new(),
+        writes: Vec::new(),
+        soft: good
+            .into_iter()
+            .map(|write| SoftWrite { expected: trunk.get(&write.key).map(|body| body.hash()), write })
+            .collect(),
     };
     let committed = ctx.store.run_commit(held, &commit).await?;
+    left.extend(reserved_by_others(ctx, old, &committed.left, snapshot.head.serial).await?);
+    recovered.serial = Some(committed.serial);
+    (recovered.rows_opened, recovered.rows_closed) = (committed.rows_opened, committed.rows_closed);
     // The version exists: a timeline that cannot be written does not make the recovery a failure.
-    if !checkpoint.in_flight.is_empty() {
-        drop(recorder.record(RunEvent::InFlight { addresses: checkpoint.in_flight.clone() }).await);
-    }
+    drop(tell(recorder, checkpoint, &left).await);
     let event = RunEvent::Committed {
         serial: committed.serial,
         rows_opened: committed.rows_opened,
         rows_closed: committed.rows_closed,
     };
     drop(recorder.record(event).await);
-    Ok(committed)
+    Ok(Recovered { left, ..recovered })
+}
+
+async fn ended_without_a_version(
+    ctx: &Context,
+    recorder: &Recorder,
+    checkpoint: &Checkpoint,
+    left: &[ChangedRow],
+) -> Result<(), KlError> {
+    tell(recorder, checkpoint, left).await?;
+    let reason = "there was nothing to take over".to_owned();
+    recorder.record(RunEvent::Ended { status: RunStatus::Noop.word().to_owned(), reason: Some(reason) }).await?;
+    Ok(ctx.store.run_end(recorder.run(), &RunEnd::plain(RunStatus::Noop)).await?)
+}
+
+/// Puts on the timeline what was not taken over.
+async fn tell(recorder: &Recorder, checkpoint: &Checkpoint, left: &[ChangedRow]) -> Result<(), StoreError> {
+    if !checkpoint.in_flight.is_empty() {
+        recorder.record(RunEvent::InFlight { addresses: checkpoint.in_flight.clone() }).await?;
+    }
+    if !left.is_empty() {
+        recorder.record(RunEvent::NotRecovered { rows: left.to_vec() }).await?;
+    }
+    Ok(())
+}
+
+/// Rows that others than the run and its recoveries have changed since its slice was cut.
+async fn changed_by_others(
+    ctx: &Context,
+    old: &Run,
+    checkpoint: &Checkpoint,
+) -> Result<BTreeMap<RowKey, ChangedRow>, KlError> {
+    let Some(since) = checkpoint.slice_serial else { return Ok(BTreeMap::new()) };
+    let mut recoveries: BTreeMap<RunId, bool> = BTreeMap::new();
+    let mut others = BTreeMap::new();
+    for change in ctx.store.rows_changed_since(old.state, since).await? {
+        if let Some(run) = change.run.filter(|_| change.spec.is_some() && change.spec == old.spec) {
+            let recovery = match recoveries.get(&run) {
+                Some(known) => *known,
+                None => ctx.store.run_find(run).await?.kind == RunKind::Recover,
+            };
+            recoveries.insert(run, recovery);
+            if recovery {
+                continue;
+            }
+        }
+        let row = ChangedRow {
+            row: change.key.to_string(),
+            serial: change.serial,
+            run: change.run,
+            actor: change.actor.clone(),
+        };
+        others.insert(change.key, row);
+    }
+    Ok(others)
+}
+
+/// Rows that the commit left because the quarantine of another run covers them, too.
+async fn reserved_by_others(
+    ctx: &Context,
+    old: &Run,
+    left: &[RowKey],
+    serial: Serial,
+) -> Result<Vec<ChangedRow>, KlError> {
+    if left.is_empty() {
+        return Ok(Vec::new());
+    }
+    let standing = ctx.store.reservation_list(old.state).await?;
+    let holder = |key: &RowKey| {
+        let pattern = key.pattern()?;
+        standing.iter().find(|one| one.claim.pattern.intersects(&pattern))
+    };
+    let row = |key: &RowKey| {
+        let holder = holder(key);
+        let actor = holder.map_or_else(|| ctx.actor.clone(), |one| one.holder.clone());
+        ChangedRow { row: key.to_string(), serial, run: holder.map(|one| one.run), actor }
+    };
+    Ok(left.iter().map(row).collect())
 }
 
 /// The rows of the checkpoint that the run had changed.
@@ -131,25 +424,4 @@ fn writes(
         writes.push(RowWrite { key: (*key).clone(), body: None });
     }
     Ok(writes)
-}
-
-/// Drops what an ended run left: its rows are free again, and its real objects are nobody's.
-pub async fn discard(ctx: &Context, failed: RunId) -> Result<u64, KlError> {
-    let old = ctx.store.run_find(failed).await?;
-    if !old.status.ended() {
-        return Err(KlError::usage(format!("run {failed} is still {}", old.status.word())));
-    }
-    Ok(ctx.store.quarantine_release(failed).await?)
-}
-
-/// The rows that versions of this very spec have already brought into the trunk: an earlier apply that failed
-/// half-way and was recovered.
-pub async fn done_by_same_spec(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<BTreeSet<String>, KlError> {
-    let since: Serial = spec.state.serial;
-    let changes = ctx.store.rows_changed_since(state, since).await?;
-    Ok(changes
-        .into_iter()
-        .filter(|change| change.spec == Some(spec.id))
-        .map(|change| change.key.address_text())
-        .collect())
 }

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::stale;
+use crate::domain::address::Address;
 use crate::domain::coordination::forecast::forecast;
 use crate::domain::coordination::reservation::{Blocker, Claim, blockers};
 use crate::domain::coordination::staleness::Staleness;
@@ -10,14 +11,19 @@ use crate::domain::id::{RunId, StateId};
 use crate::domain::plan::changed::ChangedValue;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
-use crate::domain::run::Origin;
+use crate::domain::run::{Origin, Run};
 use crate::error::KlError;
-use crate::report::view::{ApplyView, ForecastView, HistoryLine, PlanView, PlannedView, ProjectView, RequestView};
+use crate::report::view::{
+    ApplyView, ForecastView, HistoryLine, NearbyRun, PlanView, PlannedView, ProjectView, RequestView,
+};
 use crate::store::Store;
 use crate::store::model::{ApplyRecord, PlanOutcome, PlanRecord, ProjectRecord, StoredSpec};
 
 /// So many specs of other requests are compared with a plan.
 const MAX_FORECAST: u32 = 500;
+
+/// So many of a state's newest runs are looked at for those that overlapped with one.
+const MAX_BESIDE: u32 = 50;
 
 /// So many versions of the footprint are shown.
 const MAX_HISTORY: u32 = 5;
@@ -90,11 +96,7 @@ async fn planned(
 }
 
 /// A plan that belongs to no request, as it stands now.
-pub async fn unattached(
-    store: &dyn Store,
-    spec: &PlanSpec,
-    values: Vec<ChangedValue>,
-) -> Result<PlanView, KlError> {
+pub async fn unattached(store: &dyn Store, spec: &PlanSpec, values: Vec<ChangedValue>) -> Result<PlanView, KlError> {
     let state = store.state_ensure(&spec.state.name).await?.id;
     let head = PlanOf {
         head: spec.origin.commit.clone().unwrap_or_default(),
@@ -152,6 +154,7 @@ async fn surroundings(
         beside: Vec::new(),
         forecast: Vec::new(),
         history: history(store, state, &claims).await?,
+        known: known(store, state, claims.len()).await?,
         spec,
     };
     if !pending || !view.spec.has_changes() {
@@ -217,6 +220,18 @@ fn nobody() -> RunId {
     RunId(uuid::Uuid::nil())
 }
 
+/// With more claims than this, a reader is helped by `module.web.*` for all of a module.
+const FEW_CLAIMS: usize = 20;
+
+/// The resource instances of the trunk, where they are worth reading it.
+async fn known(store: &dyn Store, state: StateId, claims: usize) -> Result<Option<Vec<Address>>, KlError> {
+    if claims <= FEW_CLAIMS {
+        return Ok(None);
+    }
+    let snapshot = store.snapshot(state, None).await?;
+    Ok(Some(snapshot.rows.iter().filter_map(|(row, _)| row.key.address().cloned()).collect()))
+}
+
 async fn history(store: &dyn Store, state: StateId, claims: &[Claim]) -> Result<Vec<HistoryLine>, KlError> {
     let touching = store.versions_touching(state, claims, MAX_HISTORY).await?;
     Ok(touching
@@ -248,5 +263,39 @@ async fn applied(store: &dyn Store, record: ApplyRecord) -> Result<ApplyView, Kl
         Some(run) => (Some(store.run_find(run).await?), store.event_list(run).await?),
         None => (None, Vec::new()),
     };
-    Ok(ApplyView { run, events, error: record.error, next: record.next, job_url: record.job_url, at: record.at })
+    let beside = match &run {
+        Some(run) => beside(store, run).await?,
+        None => Vec::new(),
+    };
+    Ok(ApplyView {
+        run,
+        events,
+        beside,
+        error: record.error,
+        next: record.next,
+        job_url: record.job_url,
+        at: record.at,
+    })
+}
+
+/// Other runs that overlapped in time with one, by their beginning.
+async fn beside(store: &dyn Store, run: &Run) -> Result<Vec<NearbyRun>, KlError> {
+    let others = store.run_list(run.state, false, MAX_BESIDE).await?;
+    let overlaps = |other: &Run| {
+        other.ended_at.is_none_or(|end| end > run.started_at) && run.ended_at.is_none_or(|end| other.started_at < end)
+    };
+    let mut found: Vec<NearbyRun> = others
+        .into_iter()
+        .filter(|other| other.id != run.id && overlaps(other))
+        .map(|other| NearbyRun {
+            run: other.id,
+            actor: other.actor,
+            request: request_of(&other.origin),
+            status: other.status,
+            from: other.started_at,
+            to: other.ended_at,
+        })
+        .collect();
+    found.reverse();
+    Ok(found)
 }

@@ -88,12 +88,15 @@ pub async fn acquire(
                 }
             }
         }
-        tokio::select! {
-            () = tokio::time::sleep(RETRY.min(left)) => {}
-            () = ctx.stop.interrupt.cancelled() => {
-                return Err(KlError::failed("interrupted while waiting for its turn"));
-            }
-        }
+        pause(ctx, left).await?;
+    }
+}
+
+/// Waits until it is time to try again.
+pub(super) async fn pause(ctx: &Context, left: Duration) -> Result<(), KlError> {
+    tokio::select! {
+        () = tokio::time::sleep(RETRY.min(left)) => Ok(()),
+        () = ctx.stop.interrupt.cancelled() => Err(KlError::failed("interrupted while waiting for its turn")),
     }
 }
 

@@ -56,17 +56,18 @@ pub fn plan(of: &ProjectView, place: &Place) -> CheckText {
         PlanView::Planned(planned) => plan_title(planned),
         PlanView::Failed { .. } => ("Planning failed".to_owned(), Conclusion::Failure),
         PlanView::Dropped => ("No longer touched by this request".to_owned(), Conclusion::Neutral),
+        PlanView::Missing => ("Not planned".to_owned(), Conclusion::Failure),
     };
     let before = ProjectView { apply: None, ..of.clone() };
     let nodes = project::nodes(&before, RequestPhase::Open, None, place);
     let summary = match &of.plan {
         PlanView::Planned(planned) => plan_summary(planned),
         PlanView::Failed { error, .. } => vec![error_block(error)],
-        PlanView::Dropped => Vec::new(),
+        PlanView::Dropped | PlanView::Missing => Vec::new(),
     };
     let annotations = match &of.plan {
         PlanView::Planned(planned) => plan_remarks(planned),
-        PlanView::Failed { .. } | PlanView::Dropped => Vec::new(),
+        PlanView::Failed { .. } | PlanView::Dropped | PlanView::Missing => Vec::new(),
     };
     finish(&title, &summary, &nodes, annotations, Some(conclusion), &before)
 }
@@ -111,7 +112,7 @@ pub fn apply(of: &ProjectView, outcome: &ApplyView, place: &Place) -> CheckText 
     let status = Status::of_apply(outcome);
     let spec = match &of.plan {
         PlanView::Planned(planned) => Some(&planned.spec),
-        PlanView::Failed { .. } | PlanView::Dropped => None,
+        PlanView::Failed { .. } | PlanView::Dropped | PlanView::Missing => None,
     };
     let title = match &status {
         // The title of a conflict is the pattern and the holder, whatever else it might say.
@@ -163,9 +164,9 @@ fn capital(words: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn remark(entry: &WriteEntry, level: AnnotationLevel, title: String, message: String) -> Option<Annotation> {
+fn remark(entry: &WriteEntry, level: AnnotationLevel, title: &str, message: String) -> Option<Annotation> {
     let (path, line) = split_place(entry.place.as_deref()?)?;
-    Some(Annotation { path: path.to_owned(), line, level, title: style::plain(&title), message })
+    Some(Annotation { path: path.to_owned(), line, level, title: style::plain(title), message })
 }
 
 /// What the plan does to each resource, at its block; what is reserved right now and what is gone are warnings.
@@ -185,10 +186,10 @@ fn plan_remarks(planned: &PlannedView) -> Vec<Annotation> {
         match blocked(entry) {
             Some(blocker) => {
                 let message = format!("{message} Right now {}.", conflict::title(std::slice::from_ref(blocker)));
-                remark(entry, AnnotationLevel::Warning, title, message)
+                remark(entry, AnnotationLevel::Warning, &title, message)
             }
-            None if loud(entry.actions) => remark(entry, AnnotationLevel::Warning, title, message),
-            None => remark(entry, AnnotationLevel::Notice, title, message),
+            None if loud(entry.actions) => remark(entry, AnnotationLevel::Warning, &title, message),
+            None => remark(entry, AnnotationLevel::Notice, &title, message),
         }
     };
     planned.spec.write.iter().filter_map(of).collect()
@@ -242,7 +243,7 @@ fn apply_remarks(outcome: &ApplyView, spec: &PlanSpec) -> Vec<Annotation> {
         } else {
             None
         };
-        remarks.extend(told.and_then(|(title, message)| remark(entry, AnnotationLevel::Failure, title, message)));
+        remarks.extend(told.and_then(|(title, message)| remark(entry, AnnotationLevel::Failure, &title, message)));
     }
     // What is only read has no line of its own in the spec: the blocks that use it do.
     if remarks.is_empty() {
@@ -253,9 +254,7 @@ fn apply_remarks(outcome: &ApplyView, spec: &PlanSpec) -> Vec<Annotation> {
             let message =
                 |entry: &WriteEntry| format!("{} uses {}, and {title}, {}.", entry.address, told.pattern, told.until);
             remarks.extend(
-                readers
-                    .into_iter()
-                    .filter_map(|entry| remark(entry, AnnotationLevel::Failure, title.clone(), message(entry))),
+                readers.into_iter().filter_map(|entry| remark(entry, AnnotationLevel::Failure, &title, message(entry))),
             );
         }
     }

@@ -59,7 +59,7 @@ pub fn elsewhere(projects: &[ProjectView]) -> Inline {
         (Some(apply), _) => place::job(apply.job_url.as_deref()),
         (None, PlanView::Planned(planned)) => place::job(planned.job_url.as_deref()),
         (None, PlanView::Failed { job_url, .. }) => place::job(job_url.as_deref()),
-        (None, PlanView::Dropped) => None,
+        (None, PlanView::Dropped | PlanView::Missing) => None,
     });
     let job = job.map_or_else(
         || Inline::own("All of it is in the output of the job"),
@@ -97,7 +97,7 @@ fn title(many: &[(&ProjectView, Status)]) -> Inline {
 fn counts(project: &ProjectView) -> Option<Counts> {
     match &project.plan {
         PlanView::Planned(planned) => Some(Counts::of(&planned.spec)),
-        PlanView::Failed { .. } | PlanView::Dropped => None,
+        PlanView::Failed { .. } | PlanView::Dropped | PlanView::Missing => None,
     }
 }
 

@@ -172,10 +172,6 @@ pub(super) fn network() -> PlanSpec {
         .spec()
 }
 
-pub(super) fn known(texts: &[&str]) -> Option<Vec<Address>> {
-    Some(texts.iter().map(|text| Address::parse(text).unwrap()).collect())
-}
-
 pub(super) fn planned(spec: PlanSpec) -> PlannedView {
     PlannedView {
         trunk_serial: spec.state.serial,
@@ -189,7 +185,11 @@ pub(super) fn planned(spec: PlanSpec) -> PlannedView {
         beside: Vec::new(),
         forecast: Vec::new(),
         history: Vec::new(),
-        known: known(&["aws_vpc.main", "aws_subnet.public[0]", "aws_route_table.private", "aws_subnet.private[\"b\"]"]),
+        known: Some(
+            ["aws_vpc.main", "aws_subnet.public[0]", "aws_route_table.private", "aws_subnet.private[\"b\"]"]
+                .map(|text| Address::parse(text).unwrap())
+                .to_vec(),
+        ),
     }
 }
 
@@ -266,6 +266,7 @@ pub(super) fn other(number: u64, title: &str, ours: &PlanSpec, writes: &[&str], 
         writes.iter().map(claim).map(Claim::write).chain(reads.iter().map(claim).map(Claim::read)).collect();
     let (relation, meetings) = forecast(&ours.claims(), &theirs);
     ForecastView {
+        phase: RequestPhase::Open,
         request: request_ref(number),
         title: title.to_owned(),
         actor: actor("bob"),
@@ -510,7 +511,8 @@ pub(super) fn hostile() -> RequestView {
 
 /// A plan of many changes.
 pub(super) fn many(changes: usize) -> RequestView {
-    let mut plan = Plan::new("prod/dns");
+    // Sealing so many takes its time, and nothing here looks at digests.
+    let mut spec = Plan::new("prod/dns").spec();
     for number in 0..changes {
         let address = format!("module.zone[\"{}\"].aws_route53_record.this[\"host-{number}\"]", number % 7);
         let action = match number % 500 {
@@ -518,7 +520,8 @@ pub(super) fn many(changes: usize) -> RequestView {
             1..30 => Action::Update,
             _ => Action::Create,
         };
-        plan = plan.write(&address, action, &["records", "ttl"], "modules/zone/main.tf:14");
+        spec.write.push(entry(&address, action, &["records", "ttl"], "modules/zone/main.tf:14"));
     }
-    request(vec![project("dns", PlanView::Planned(Box::new(planned(plan.spec()))))])
+    spec.write.sort_by(|a, b| a.address.cmp(&b.address));
+    request(vec![project("dns", PlanView::Planned(Box::new(planned(spec))))])
 }

@@ -221,8 +221,9 @@ impl Table {
     /// The whole table.
     #[must_use]
     pub fn block(&self) -> Block {
-        let rows: String = self.rows.iter().map(|row| format!("\n{row}")).collect();
-        Block(format!("{}{rows}", self.head))
+        let lines: Vec<&str> =
+            std::iter::once(self.head.as_str()).chain(self.rows.iter().map(String::as_str)).collect();
+        Block(lines.join("\n"))
     }
 }
 
@@ -233,4 +234,4 @@ pub fn details(summary: &str) -> (String, &'static str) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::report) mod tests;

@@ -18,6 +18,28 @@ const MAX_LABEL: usize = 48;
 /// So many bars stand in a timeline.
 const MAX_BARS: usize = 24;
 
+/// Words that mean something at the beginning of a line of a gantt chart, in small letters.
+const KEYWORDS: [&str; 18] = [
+    "acctitle",
+    "accdescr",
+    "axisformat",
+    "click",
+    "dateformat",
+    "displaymode",
+    "excludes",
+    "gantt",
+    "includes",
+    "inclusiveenddates",
+    "section",
+    "tickinterval",
+    "title",
+    "todaymarker",
+    "topaxis",
+    "weekday",
+    "weekend",
+    "call",
+];
+
 /// A bar of the timeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bar {
@@ -186,7 +208,7 @@ impl Graph {
         let data = spec.data.iter().map(|entry| (&entry.pattern, entry.via.as_ref()));
         for (pattern, via) in reads.chain(data) {
             let node = grain.node(pattern);
-            if !graph.nodes.get(&node).is_some_and(|(class, ..)| *class != Class::Read) {
+            if graph.nodes.get(&node).is_none_or(|(class, ..)| *class == Class::Read) {
                 graph.add(node.clone(), Class::Read, "");
             }
             // What reads it: an address of the plan, or one that is itself only read.
@@ -281,8 +303,15 @@ fn label(text: &str) -> String {
         text
     };
     let entity = |letter: char| {
-        let plain = letter.is_alphanumeric() || " _.…×↷±+~-/".contains(letter);
-        if plain { letter.to_string() } else { format!("#{};", u32::from(letter)) }
+        let plain = letter.is_alphanumeric() || "_.…×↷±+~-/".contains(letter);
+        // Mermaid breaks lines at spaces.
+        if letter == ' ' {
+            "\u{A0}".to_owned()
+        } else if plain {
+            letter.to_string()
+        } else {
+            format!("#{};", u32::from(letter))
+        }
     };
     short.chars().map(entity).collect()
 }
@@ -313,7 +342,8 @@ pub fn timeline(bars: &[Bar]) -> Option<String> {
     Some(out)
 }
 
-/// A gantt chart has no quotes: what could be syntax is left out.
+/// A gantt chart has no quotes: what could be syntax is left out, and no word of Mermaid's own (`click`, `section`) is at
+/// the beginning.
 fn bar_text(text: &str) -> String {
     let kept = |letter: char| match letter {
         '"' => '\'',
@@ -321,9 +351,17 @@ fn bar_text(text: &str) -> String {
         _ => ' ',
     };
     let text: String = visible(text).chars().map(kept).take(MAX_LABEL).collect();
-    // A word of Mermaid's own at the beginning would be one with a space after it.
-    let text = text.split_whitespace().collect::<Vec<_>>().join("\u{A0}");
-    if text.is_empty() { "unnamed".to_owned() } else { text }
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let first = text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_lowercase();
+    // A date, too, would be read as one.
+    let keyword = KEYWORDS.contains(&first.as_str()) || first.starts_with(|letter: char| letter.is_ascii_digit());
+    if text.is_empty() {
+        "unnamed".to_owned()
+    } else if keyword {
+        format!("· {text}")
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]

@@ -119,23 +119,22 @@ pub fn cautions(spec: &PlanSpec) -> Vec<Phrase> {
     if !spec.scope.targets.is_empty() {
         cautions.push(Phrase::default().strong("Limited to targets").and(": ").names(&spec.scope.targets, MAX_NAMED));
     }
-    let loud: [(&str, &str, fn(Action) -> bool); 3] = [
-        ("Destroys", "object", |action| action == Action::Delete),
-        ("Replaces", "object", Action::replaces),
-        ("No longer manages", "object that stays as it is", |action| action == Action::Forget),
-    ];
-    for (verb, thing, is) in loud {
+    let mut told = |is: fn(Action) -> bool, words: fn(usize) -> String| {
         let found: Vec<String> =
             spec.write.iter().filter(|entry| is(entry.actions)).map(|entry| entry.address.to_string()).collect();
         if !found.is_empty() {
-            let things = match (found.len(), thing.split_once(' ')) {
-                (2.., Some((noun, _))) => format!("{} {noun}s that stay as they are", found.len()),
-                (number, Some(_)) => format!("{number} {thing}"),
-                (number, None) => count(number, thing),
-            };
-            cautions.push(Phrase::default().strong(format!("{verb} {things}")).and(": ").names(&found, MAX_NAMED));
+            cautions.push(Phrase::default().strong(words(found.len())).and(": ").names(&found, MAX_NAMED));
         }
-    }
+    };
+    told(|action| action == Action::Delete, |number| format!("Destroys {}", count(number, "object")));
+    told(Action::replaces, |number| format!("Replaces {}", count(number, "object")));
+    told(
+        |action| action == Action::Forget,
+        |number| match number {
+            1 => "No longer manages 1 object, which stays as it is".to_owned(),
+            _ => format!("No longer manages {number} objects, which stay as they are"),
+        },
+    );
     cautions
 }
 

@@ -75,9 +75,9 @@ pub fn told(event: &RunEvent) -> Option<Told> {
     match event {
         RunEvent::SpecLoaded { spec, source_serial, trunk_serial } => say(
             Tone::Quiet,
-            Phrase::own(format!(
-                "Spec {spec}, planned at serial {source_serial}; the state is at serial {trunk_serial}"
-            )),
+            Phrase::own("Spec ")
+                .name(spec.to_string())
+                .and(format!(", planned at serial {source_serial}; the state is at serial {trunk_serial}")),
         ),
         RunEvent::StaleCheckPassed { outside } if outside.is_empty() => None,
         RunEvent::StaleCheckPassed { outside } => {
@@ -103,7 +103,7 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             )
         }
         RunEvent::Reclaimed { from } => {
-            say(Tone::Careful, Phrase::own(format!("Took over the ended lease of run {from}")))
+            say(Tone::Careful, Phrase::own("Took over the ended lease of run ").name(from.to_string()))
         }
         RunEvent::LaneChosen { lane, reasons, slice_rows, trunk_rows, targets } => {
             let size = format!(": {slice_rows} of {trunk_rows} rows, {}", count(*targets, "target"));
@@ -141,12 +141,15 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             say(Tone::Alarm, Phrase::own("The lease is lost: another run has taken the reservations"))
         }
         RunEvent::Quarantined { addresses } => {
-            say(Tone::Alarm, named("Changed for real, not in the state yet, and kept reserved: ", addresses))
+            say(Tone::Alarm, named("Changed for real, or perhaps, and not in the state yet; kept reserved: ", addresses))
         }
         RunEvent::InFlight { addresses } => say(
             Tone::Alarm,
             Phrase::own("Cut off while working on ").names(addresses, MAX_NAMED).and(": look at the provider"),
         ),
+        RunEvent::NotRecovered { rows: left } => {
+            say(Tone::Alarm, named("Not recovered, because it was changed since: ", &rows(left)))
+        }
         RunEvent::Aborted { by } => say(Tone::Alarm, Phrase::own("Ended from outside by ").prose(&by.0)),
         RunEvent::Warning { message } => say(Tone::Careful, Phrase::own("warning: ").prose(message)),
         RunEvent::Resource { .. }

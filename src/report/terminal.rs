@@ -56,6 +56,7 @@ fn matters(event: &RunEvent) -> bool {
             | RunEvent::FellBack { .. }
             | RunEvent::LeaseLost
             | RunEvent::InFlight { .. }
+            | RunEvent::NotRecovered { .. }
             | RunEvent::Quarantined { .. }
     )
 }

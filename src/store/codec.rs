@@ -17,6 +17,7 @@ use crate::domain::address::{Mode, Pattern};
 use crate::domain::coordination::reservation::{AccessMode, Claim, HeldAs, Reservation};
 use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::run::event::{RecordedEvent, RunEvent};
+use crate::domain::run::workplace::{ProcessGroup, Workplace};
 use crate::domain::run::{Origin, Run, RunKind, RunStatus};
 use crate::domain::state::{Body, ContentHash, Row, RowKey, RowKeyDigest};
 
@@ -53,6 +54,9 @@ pub(in crate::store) type ReservationColumns = (i64, Id, String, String, String,
 /// rows_opened, rows_closed` of a version.
 pub(in crate::store) type VersionColumns =
     (i64, i64, Time, String, JsonText, Option<Id>, Option<Id>, String, String, String, i64, i64);
+
+/// `host, dir, process_group, group_started, slice_serial` of a workplace.
+pub(in crate::store) type WorkplaceColumns = (JsonText, String, Option<i64>, Option<i64>, i64);
 
 /// `kind, address, qualifier` of a row.
 pub(in crate::store) type KeyColumns = (String, String, String);
@@ -263,9 +267,27 @@ pub(in crate::store) fn event_columns(event: &RunEvent) -> Result<(String, JsonT
 }
 
 pub(in crate::store) fn checkpoint(
-    (state, changed, in_flight): (String, JsonText, JsonText),
+    (state, changed, in_flight, slice_serial): (String, JsonText, JsonText, Option<i64>),
 ) -> Result<Checkpoint, StoreError> {
-    Ok(Checkpoint { state, changed: from_json(&changed)?, in_flight: from_json(&in_flight)? })
+    Ok(Checkpoint {
+        state,
+        changed: from_json(&changed)?,
+        in_flight: from_json(&in_flight)?,
+        slice_serial: slice_serial.map(Serial),
+    })
+}
+
+pub(in crate::store) fn workplace(
+    (host, dir, group, started, slice_serial): WorkplaceColumns,
+) -> Result<Workplace, StoreError> {
+    let group = match group {
+        None => None,
+        Some(id) => Some(ProcessGroup {
+            id: id.try_into().map_err(|error| corrupt("a process group", error))?,
+            started: started.map(u64::try_from).transpose().map_err(|error| corrupt("a process's start", error))?,
+        }),
+    };
+    Ok(Workplace { host: from_json(&host)?, dir, group, slice_serial: Serial(slice_serial) })
 }
 
 /// Reads a JSON object of texts.

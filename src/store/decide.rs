@@ -8,7 +8,7 @@ use super::StoreError;
 use super::model::{Checkpoint, Commit, LineageRule, RowWrite};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::{
-    AccessMode, Claim, ClaimIndex, HeldAs, Relation, Reservation, blockers, relation,
+    AccessMode, Blocker, Claim, ClaimIndex, HeldAs, Relation, Reservation, blockers, relation,
 };
 use crate::domain::digest::hex;
 use crate::domain::id::{Lineage, RunId};
@@ -27,6 +27,11 @@ impl Standing {
     /// Whether it was granted, as against one that waits.
     pub(in crate::store) fn granted(&self) -> bool {
         self.reservation.acquired_at.is_some()
+    }
+
+    /// Whether it is part of this run's quarantine.
+    pub(in crate::store) fn quarantined_by(&self, run: RunId) -> bool {
+        self.reservation.run == run && self.reservation.held_as == HeldAs::Quarantine
     }
 
     fn ended(&self, now: DateTime<Utc>) -> bool {
@@ -61,6 +66,29 @@ pub(in crate::store) fn ended_in_the_way(
     runs.sort_unstable();
     runs.dedup();
     runs
+}
+
+/// What a run's quarantine covers.
+pub(in crate::store) fn quarantine(run: RunId, standing: &[Standing]) -> Vec<Claim> {
+    let claims = standing.iter().filter(|one| one.quarantined_by(run)).map(|one| one.reservation.claim.clone());
+    distinct(&claims.collect::<Vec<_>>())
+}
+
+/// What stands in the way of taking over a quarantine: reservations of runs that live, and plain locks. Other
+/// quarantines do not, or two that overlap would wait for each other for ever; of a row in both, the commit leaves
+/// what is not as it was.
+pub(in crate::store) fn live_blockers(
+    run: RunId,
+    claims: &[Claim],
+    standing: &[Standing],
+    now: DateTime<Utc>,
+) -> Vec<Blocker> {
+    let live: Vec<Reservation> = standing
+        .iter()
+        .filter(|one| one.granted() && one.reservation.held_as != HeldAs::Quarantine)
+        .map(|one| one.reservation.clone())
+        .collect();
+    blockers(run, i64::MIN, claims, &live, now)
 }
 
 /// The claims without repetitions, in their order.
@@ -147,8 +175,7 @@ pub(in crate::store) fn completed(checkpoint: Option<&Checkpoint>, events: &[Run
             }
         }
     }
-    let recorded: BTreeSet<String> =
-        checkpoint.iter().flat_map(|checkpoint| &checkpoint.changed).map(ToString::to_string).collect();
+    let recorded = checkpoint.map(Checkpoint::recorded).unwrap_or_default();
     let in_flight: BTreeSet<String> = checkpoint
         .iter()
         .flat_map(|checkpoint| checkpoint.in_flight.iter().map(String::as_str))
@@ -160,20 +187,30 @@ pub(in crate::store) fn completed(checkpoint: Option<&Checkpoint>, events: &[Run
     match checkpoint {
         None if in_flight.is_empty() => None,
         // Nothing is known of their content, so nothing of it may be committed: they are only in flight.
-        None => {
-            Some(Checkpoint { state: String::new(), changed: Vec::new(), in_flight: in_flight.into_iter().collect() })
-        }
+        None => Some(Checkpoint {
+            state: String::new(),
+            changed: Vec::new(),
+            in_flight: in_flight.into_iter().collect(),
+            slice_serial: None,
+        }),
         Some(checkpoint) => Some(Checkpoint { in_flight: in_flight.into_iter().collect(), ..checkpoint.clone() }),
     }
 }
 
+/// The parts of a run's quarantine that cover nothing of what it changed.
+pub(in crate::store) fn kept_for_nothing(run: RunId, standing: &[Standing], changed: &[Pattern]) -> Vec<i64> {
+    let claims: Vec<Claim> = changed.iter().cloned().map(Claim::write).collect();
+    let index = ClaimIndex::new(&claims);
+    standing
+        .iter()
+        .filter(|one| one.quarantined_by(run) && index.meeting(&one.reservation.claim.pattern).next().is_none())
+        .map(|one| one.id)
+        .collect()
+}
+
 /// The claims that would keep what a run changed and that its quarantine does not cover yet.
 pub(in crate::store) fn not_kept(run: RunId, standing: &[Standing], changed: &[Pattern]) -> Vec<Claim> {
-    let kept: Vec<Claim> = standing
-        .iter()
-        .filter(|one| one.reservation.run == run && one.reservation.held_as == HeldAs::Quarantine)
-        .map(|one| one.reservation.claim.clone())
-        .collect();
+    let kept = quarantine(run, standing);
     let index = ClaimIndex::new(&kept);
     let new: Vec<Claim> =
         changed.iter().filter(|pattern| index.meeting(pattern).next().is_none()).cloned().map(Claim::write).collect();

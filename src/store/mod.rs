@@ -11,6 +11,7 @@ mod fault;
 pub mod model;
 mod open;
 mod postgres;
+mod roles;
 mod schema;
 mod sqlite;
 mod url;
@@ -26,8 +27,10 @@ use crate::domain::coordination::reservation::{Blocker, Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::request::RequestRef;
 use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
+use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 pub use open::{Memory, open, open_existing, open_unchecked};
+pub use roles::Roles;
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
@@ -196,6 +199,15 @@ impl Acquired {
     }
 }
 
+/// What became of a request to take over a quarantine.
+#[derive(Debug)]
+pub enum Adopted {
+    /// It was taken over.
+    Held(Held),
+    /// Live runs have reserved some of its rows.
+    Blocked(Vec<Blocker>),
+}
+
 /// A request for reservations.
 #[derive(Debug, Clone)]
 pub struct Ask {
@@ -286,7 +298,8 @@ pub trait Store: Send + Sync {
 
     /// Asks for reservations: all in one transaction, or none (design §6). Ended leases that stand in the way are
     /// reclaimed, and their runs marked `lost` (with the rows that Terraform had begun with, by their checkpoint and their
-    /// timeline, kept as a quarantine); both timelines get an event. Asking again adds to what the run holds and renews all of it.
+    /// timeline, kept as a quarantine; all that they may write, while their workplace is on record); both timelines get an
+    /// event. Asking again adds to what the run holds and renews all of it.
     /// On success the run is `reserved`; when blocked it is `waiting` if it queues, else unchanged.
     /// `LeaseLost` when the run itself has ended meanwhile.
     async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError>;
@@ -304,6 +317,16 @@ pub trait Store: Send + Sync {
     /// The newest checkpoint of a run.
     async fn checkpoint_find(&self, run: RunId) -> Result<Option<Checkpoint>, StoreError>;
 
+    /// Records where a run's Terraform is about to work, or works. While that is on record, whoever ends the run from
+    /// outside keeps all that it may write in quarantine: Terraform may go on without kl.
+    async fn workplace_put(&self, run: RunId, workplace: &Workplace) -> Result<(), StoreError>;
+
+    /// Where a run's Terraform works, if the run has no complete record yet of what it did.
+    async fn workplace_find(&self, run: RunId) -> Result<Option<Workplace>, StoreError>;
+
+    /// Forgets where a run's Terraform worked: the store knows all that it did. Nothing to forget is no error.
+    async fn workplace_forget(&self, run: RunId) -> Result<(), StoreError>;
+
     /// Commits a run's changes in one transaction: lock the state, check that the run still holds every reservation
     /// (`LeaseLost`), check lineage (`Stale`), take the next serial, close and open lifecycles for the changed rows only, insert the
     /// version, mark the run committed, release its reservations. Soft rows whose trunk row is no longer the expected
@@ -311,19 +334,21 @@ pub trait Store: Send + Sync {
     async fn run_commit(&self, held: &Held, commit: &Commit) -> Result<Committed, StoreError>;
 
     /// Ends a run without a commit: releases its reservations except the quarantined rows, records why. Ending an
-    /// ended run again changes nothing, except that what a run changed after it was aborted or lost is quarantined for
-    /// it, even beside a reservation that somebody else got meanwhile.
+    /// ended run again changes nothing, except that a run that was aborted or lost says now what it did change: that is
+    /// quarantined for it, even beside a reservation that somebody else got meanwhile, and the rest of its quarantine is
+    /// released.
     async fn run_end(&self, run: RunId, end: &RunEnd) -> Result<(), StoreError>;
 
     /// Ends a run from outside: `aborted`, with an event, reservations released, except that rows which its checkpoint
-    /// changed or had in flight stay quarantined. Returns the status before. An ended run without a quarantine is left as it is; with one, the
+    /// changed or had in flight stay quarantined, and all that it may write while its workplace is on record. Returns the status before. An ended run without a quarantine is left as it is; with one, the
     /// quarantine stays too (that is for `kl recover`).
     async fn run_abort(&self, run: RunId, by: &Actor) -> Result<RunStatus, StoreError>;
 
     /// Lets `run`, which is live, take over the quarantine that `of` left, as reservations with a lease, and `of`'s
     /// checkpoint with it: in one transaction, so that nobody comes between (`kl recover`). If `run` is lost or aborted
-    /// the rows are quarantined again, by its copy of the checkpoint. `NotFound` when `of` has no quarantine (any more).
-    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Held, StoreError>;
+    /// the rows are quarantined again, by its copy of the checkpoint. Refused while live runs have reserved some of the
+    /// rows: a late quarantine stands beside them. `NotFound` when `of` has no quarantine (any more).
+    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Adopted, StoreError>;
 
     /// Frees the quarantine of a run that has ended (`kl recover --discard`). Returns how many reservations it had.
     async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError>;

@@ -2,7 +2,7 @@
 
 mod request;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
@@ -207,6 +207,17 @@ pub struct Checkpoint {
     pub changed: Vec<Pattern>,
     /// Addresses that Terraform was working on.
     pub in_flight: Vec<String>,
+    /// The serial of the trunk that the slice was cut from; none where it is not known.
+    pub slice_serial: Option<Serial>,
+}
+
+impl Checkpoint {
+    /// The rows whose change is in the state document. What was in flight is only kept reserved.
+    #[must_use]
+    pub fn recorded(&self) -> BTreeSet<String> {
+        let changed = self.changed.iter().map(ToString::to_string);
+        changed.filter(|address| !self.in_flight.contains(address)).collect()
+    }
 }
 
 impl std::fmt::Debug for Checkpoint {
@@ -215,6 +226,7 @@ impl std::fmt::Debug for Checkpoint {
         f.debug_struct("Checkpoint")
             .field("changed", &self.changed)
             .field("in_flight", &self.in_flight)
+            .field("slice_serial", &self.slice_serial)
             .finish_non_exhaustive()
     }
 }

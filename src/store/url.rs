@@ -46,6 +46,12 @@ impl DatabaseUrl {
         matches!(self.0, Place::Sqlite(_))
     }
 
+    /// Whether it is a `SQLite` file that does not exist yet.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(&self.0, Place::Sqlite(path) if !path.exists())
+    }
+
     pub(in crate::store) fn place(&self) -> &Place {
         &self.0
     }

@@ -18,6 +18,8 @@ pub struct Dirs {
     pub root_module_dir: Utf8PathBuf,
     /// The data directory (`TF_DATA_DIR`), outside the configuration's tree.
     pub data_dir: Utf8PathBuf,
+    /// Where files with the output of an apply go, outside the configuration's tree; private.
+    pub output_dir: Utf8PathBuf,
     /// The Terraform workspace; `default` is one, too.
     pub workspace: String,
 }
@@ -238,6 +240,7 @@ mod tests {
             checkout_dir: "/repo/envs/prod".into(),
             root_module_dir: "/tmp/kl-1/mirror/envs/prod".into(),
             data_dir: "/tmp/kl-1/data".into(),
+            output_dir: "/tmp/kl-1".into(),
             workspace: workspace.to_owned(),
         }
     }

@@ -150,6 +150,14 @@ pub enum TerraformError {
         /// Why not.
         source: io::Error,
     },
+    /// There is no place for what an apply says.
+    #[error("cannot write down what {command} says: the work directory cannot be used")]
+    Output {
+        /// The command.
+        command: String,
+        /// Why not.
+        source: io::Error,
+    },
     /// The provider cache cannot be used.
     #[error("cannot use the provider cache {dir}: make it writable, or set TF_PLUGIN_CACHE_DIR to a directory that is")]
     Cache {

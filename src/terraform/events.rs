@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::diagnostic::{Diagnostic, Wire};
+use crate::domain::run::workplace::ProcessGroup;
 
 /// The resource instance that an event is about, and what is done to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct Subject {
 /// One line of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UiEvent {
+    /// Not a line, but the first that is heard: the process runs.
+    Started(ProcessGroup),
     /// The first line: which program speaks.
     Version {
         /// Its version.

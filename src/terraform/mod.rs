@@ -9,8 +9,11 @@ mod diagnostic;
 mod environment;
 mod error;
 mod events;
+mod follow;
+pub mod group;
 mod locate;
 mod lock_file;
+mod log;
 mod process;
 mod version;
 
@@ -24,12 +27,14 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use environment::Environment;
 pub use error::{Failure, TerraformError};
 pub use events::{Subject, UiEvent};
+pub use follow::apply_works_in;
 pub use lock_file::{LOCK_FILE, providers_locked};
+pub use log::{ApplyLog, read_apply_log};
 pub use process::Stop;
 pub use version::{Product, Version};
 
 use command::{Arg, Invocation};
-use process::{Ended, Output, Stopped};
+use process::{Ended, Output, Said, Stopped};
 
 /// What is needed to find Terraform.
 #[derive(Debug)]
@@ -162,7 +167,7 @@ impl Terraform {
         on_event: OnEvent<'_>,
     ) -> Result<PlanOutcome, TerraformError> {
         let invocation = self.invocation(dirs, command::plan(dirs, request));
-        let (ended, heard) = listen(&invocation, stop, on_event).await?;
+        let (ended, heard) = listen(&invocation, stop, on_event, None).await?;
         if ended.status.code() == Some(EXIT_CHANGES) {
             return Ok(PlanOutcome { changes: true, warnings: heard.warnings() });
         }
@@ -184,7 +189,8 @@ impl Terraform {
     }
 
     /// Applies exactly the saved plan. After an error, too, the state file holds what was done; after
-    /// [`TerraformError::Cancelled`] with `cut`, without what was in flight.
+    /// [`TerraformError::Cancelled`] with `cut`, without what was in flight. What it says goes by way of files in
+    /// `dirs.output_dir`, so that it finishes alone when kl is killed.
     pub async fn apply(
         &self,
         dirs: &Dirs,
@@ -193,7 +199,7 @@ impl Terraform {
         on_event: OnEvent<'_>,
     ) -> Result<ApplyOutcome, TerraformError> {
         let invocation = self.invocation(dirs, command::apply(dirs, request));
-        let (ended, heard) = listen(&invocation, stop, on_event).await?;
+        let (ended, heard) = listen(&invocation, stop, on_event, Some(&dirs.output_dir)).await?;
         let warnings = heard.warnings();
         succeed(&invocation, &ended, heard, TerraformError::Apply)?;
         Ok(ApplyOutcome { warnings })
@@ -236,22 +242,34 @@ impl Heard {
 }
 
 /// Runs a command with `-json`, hands its events on and keeps its diagnostics.
-async fn listen(invocation: &Invocation, stop: &Stop, on_event: OnEvent<'_>) -> Result<(Ended, Heard), TerraformError> {
+async fn listen(
+    invocation: &Invocation,
+    stop: &Stop,
+    on_event: OnEvent<'_>,
+    output_dir: Option<&Utf8Path>,
+) -> Result<(Ended, Heard), TerraformError> {
     let mut heard = Heard::default();
-    let mut each = |line: &str| match UiEvent::parse(line) {
-        Some(event) => {
-            if let UiEvent::Diagnostic(diagnostic) = &event {
-                heard.diagnostics.push(diagnostic.clone());
+    let mut each = |said: Said<'_>| match said {
+        Said::Started(group) => on_event(UiEvent::Started(group)),
+        Said::Line(line) => match UiEvent::parse(line) {
+            Some(event) => {
+                if let UiEvent::Diagnostic(diagnostic) = &event {
+                    heard.diagnostics.push(diagnostic.clone());
+                }
+                on_event(event);
             }
-            on_event(event);
-        }
-        None if heard.noise.len() < KEPT_NOISE => {
-            heard.noise.push_str(line);
-            heard.noise.push('\n');
-        }
-        None => {}
+            None if heard.noise.len() < KEPT_NOISE => {
+                heard.noise.push_str(line);
+                heard.noise.push('\n');
+            }
+            None => {}
+        },
     };
-    let ended = process::run(invocation, stop, Output::Lines(&mut each)).await?;
+    let output = match output_dir {
+        Some(dir) => Output::Files(dir, &mut each),
+        None => Output::Lines(&mut each),
+    };
+    let ended = process::run(invocation, stop, output).await?;
     Ok((ended, heard))
 }
 

@@ -2,13 +2,14 @@
 //!
 //! A provider outlives a killed Terraform and goes on creating objects, so Terraform leads a process group of its own,
 //! and the group is killed when Terraform has ended, however it ended, and when the future is dropped. What kl cannot do is
-//! survive its own SIGKILL: then the group lives on until it is done or writes to the pipe that nobody reads any more;
-//! the state file in the work directory has what it finished by then.
+//! survive its own SIGKILL. An apply writes into files for that reason ([`super::follow`]): it finishes alone, and its state
+//! file and its log tell whoever comes next what it did. Other verbs write into pipes, and die when nobody reads them.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use camino::Utf8Path;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -20,6 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::command::Invocation;
 use super::error::TerraformError;
+use super::follow::{self, Lines, OutputFiles};
+use super::group;
+use crate::domain::run::workplace::ProcessGroup;
 
 /// How a command is asked to stop.
 #[derive(Debug, Clone)]
@@ -45,7 +49,20 @@ pub(super) enum Output<'a> {
     /// Give it back as a whole.
     Capture,
     /// Hand over each line as it comes; the callback must not block.
-    Lines(&'a mut (dyn FnMut(&str) + Send)),
+    Lines(OnSaid<'a>),
+    /// The same, by way of files in this directory: the process does not notice when kl dies.
+    Files(&'a Utf8Path, OnSaid<'a>),
+}
+
+/// Takes what a process says; must not block.
+pub(super) type OnSaid<'a> = &'a mut (dyn FnMut(Said<'_>) + Send);
+
+/// What is heard of a process.
+pub(super) enum Said<'a> {
+    /// It runs, as the leader of this group.
+    Started(ProcessGroup),
+    /// It wrote a line.
+    Line(&'a str),
 }
 
 /// How a process was stopped.
@@ -88,20 +105,44 @@ const DRAIN: Duration = Duration::from_secs(2);
 const DRAIN_KILLED: Duration = Duration::from_millis(200);
 
 /// Starts the process, sees it to its end, and leaves no member of its group alive.
-pub(super) async fn run(invocation: &Invocation, stop: &Stop, output: Output<'_>) -> Result<Ended, TerraformError> {
+pub(super) async fn run(invocation: &Invocation, stop: &Stop, mut output: Output<'_>) -> Result<Ended, TerraformError> {
     let began = Instant::now();
     if stop.interrupt.is_cancelled() || stop.kill.is_cancelled() {
         return Err(TerraformError::Cancelled { command: invocation.name(), after: Duration::ZERO, cut: false });
     }
-    let mut child = spawn(invocation).await?;
+    let files_error = |source| TerraformError::Output { command: invocation.name(), source };
+    let files = match &output {
+        Output::Files(dir, _) => Some(OutputFiles::create(dir).map_err(files_error)?),
+        Output::Capture | Output::Lines(_) => None,
+    };
+    let mut child = spawn(invocation, files.as_ref()).await?;
     let group = Group::of(&child, invocation.script);
+    if let (Output::Lines(each) | Output::Files(_, each), Some(leader)) = (&mut output, group.leader) {
+        each(Said::Started(group::of(leader.as_raw())));
+    }
+    // From here on, only the process has its end of the files.
+    let files = files.map(OutputFiles::into_readers);
     let wait_error = |source| TerraformError::Wait { command: invocation.name(), source };
 
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut captured, mut tail) = (Vec::new(), Vec::new());
+    let ended = CancellationToken::new();
     let supervised = {
         let mut drain = Box::pin(async {
-            tokio::join!(read_output(stdout, output, &mut captured), read_tail(stderr, &mut tail));
+            match (files, output) {
+                (Some(readers), Output::Files(_, each)) => {
+                    let mut lines = Lines::default();
+                    tokio::join!(
+                        follow::whole(readers.stdout, &ended, |chunk| lines
+                            .push(chunk, &mut |line| each(Said::Line(line)))),
+                        follow::bounded(readers.stderr, &ended, |chunk| keep_tail(&mut tail, chunk)),
+                    );
+                    lines.finish(&mut |line| each(Said::Line(line)));
+                }
+                (_, output) => {
+                    tokio::join!(read_output(stdout, output, &mut captured), read_tail(stderr, &mut tail));
+                }
+            }
         });
         let mut drained = false;
         let supervised = {
@@ -114,6 +155,7 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, output: Output<'_>
             }
         };
         drop(group);
+        ended.cancel();
         if !drained {
             // A time-out is no error: what was read so far is there.
             let patience = if stop.kill.is_cancelled() { DRAIN_KILLED } else { DRAIN };
@@ -127,9 +169,12 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, output: Output<'_>
 }
 
 /// Starts the process. A program file that someone is just writing (an installer) is tried again for a moment.
-async fn spawn(invocation: &Invocation) -> Result<Child, TerraformError> {
+async fn spawn(invocation: &Invocation, files: Option<&OutputFiles>) -> Result<Child, TerraformError> {
     let mut tries = 0;
     loop {
+        let streams = files.map(OutputFiles::streams).transpose();
+        let streams = streams.map_err(|source| TerraformError::Output { command: invocation.name(), source })?;
+        let (stdout, stderr) = streams.unwrap_or_else(|| (Stdio::piped(), Stdio::piped()));
         #[expect(clippy::disallowed_methods, reason = "the one place where processes are started")]
         let mut command = Command::new(&invocation.program);
         command
@@ -138,8 +183,8 @@ async fn spawn(invocation: &Invocation) -> Result<Child, TerraformError> {
             .envs(invocation.environment.iter())
             .current_dir(&invocation.dir)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(stdout)
+            .stderr(stderr)
             .process_group(0)
             .kill_on_drop(true);
         match command.spawn() {
@@ -249,11 +294,11 @@ async fn read_output(stdout: Option<impl AsyncRead + Unpin>, output: Output<'_>,
                 tracing::warn!(%error, "cannot read Terraform's output");
             }
         }
-        Output::Lines(each) => {
+        Output::Lines(each) | Output::Files(_, each) => {
             let mut stdout = BufReader::new(stdout);
             let mut line = Vec::new();
             while matches!(stdout.read_until(b'\n', &mut line).await, Ok(length) if length > 0) {
-                each(String::from_utf8_lossy(&line).trim_end());
+                each(Said::Line(String::from_utf8_lossy(&line).trim_end()));
                 line.clear();
             }
         }
@@ -268,9 +313,13 @@ async fn read_tail(stderr: Option<impl AsyncRead + Unpin>, tail: &mut Vec<u8>) {
         if length == 0 {
             break;
         }
-        tail.extend_from_slice(&chunk[..length]);
-        if tail.len() > 2 * KEPT_STDERR {
-            tail.drain(..tail.len() - KEPT_STDERR);
-        }
+        keep_tail(tail, &chunk[..length]);
+    }
+}
+
+fn keep_tail(tail: &mut Vec<u8>, chunk: &[u8]) {
+    tail.extend_from_slice(chunk);
+    if tail.len() > 2 * KEPT_STDERR {
+        tail.drain(..tail.len() - KEPT_STDERR);
     }
 }

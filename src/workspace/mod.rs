@@ -9,6 +9,7 @@ mod copy;
 mod error;
 mod layout;
 mod modules;
+mod owner;
 mod slice;
 
 use std::fs::{self, Permissions};
@@ -20,9 +21,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 pub use backend::OVERRIDE_FILE;
 pub use error::WorkspaceError;
 pub use layout::repository_root;
+pub use owner::{Found, LeftBehind, find, left_in, this_host};
 
 use copy::make_private_dir;
 use layout::{Layout, canonical};
+use owner::Owner;
+
+use crate::domain::id::RunId;
 
 /// What to make a work directory for.
 #[derive(Debug, Clone)]
@@ -46,6 +51,8 @@ pub struct WorkspaceRequest {
 ///     state/terraform.tfstate       the slice; state/workspaces/NAME/terraform.tfstate in a named workspace
 ///     data/                         TF_DATA_DIR
 ///     plan.bin                      the saved plan
+///     apply.jsonl, apply.stderr     what the apply says
+///     owner.json                    locked by the kl that works here
 /// ```
 #[derive(Debug)]
 pub struct Workspace {
@@ -54,7 +61,11 @@ pub struct Workspace {
     root_module_dir: Utf8PathBuf,
     selected: String,
     keep: bool,
+    owner: Owner,
 }
+
+/// Where Terraform's local backend has its files.
+const STATE_DIR: &str = "state";
 
 /// How many directories of one name are tried.
 const NAMES: u32 = 100;
@@ -77,10 +88,12 @@ impl Workspace {
         let extra = request.extra_roots.iter().map(|dir| canonical(dir)).collect::<Result<Vec<_>, _>>()?;
         let layout = Layout::of(&checkout_dir, &extra);
         let dir = make_work_dir(&canonical(&request.parent)?, &checkout_dir)?;
+        let state_path = backend::state_path(&dir.join(STATE_DIR), &selected);
+        let owner = Owner::take(&dir, state_path).inspect_err(|_| drop(remove_all(&dir)))?;
         let mirror = dir.join("mirror");
         let root_module_dir = copy::place(&layout, &mirror, &checkout_dir);
         // From here on, an error removes what is there.
-        let made = Self { dir, checkout_dir, root_module_dir, selected, keep: false };
+        let made = Self { dir, checkout_dir, root_module_dir, selected, keep: false, owner };
         for dir in [&mirror, &made.state_dir(), &made.data_dir()] {
             make_private_dir(dir)?;
         }
@@ -134,7 +147,7 @@ impl Workspace {
     }
 
     fn state_dir(&self) -> Utf8PathBuf {
-        self.dir.join("state")
+        self.dir.join(STATE_DIR)
     }
 
     /// To be called after `terraform init`, before anything else: makes sure that kl's backend is in use, and puts
@@ -160,9 +173,17 @@ impl Workspace {
         slice::remove(&self.state_path())
     }
 
+    /// Says which run works here, for whoever finds the directory after a crash.
+    pub fn belongs_to(&mut self, run: RunId) -> Result<(), WorkspaceError> {
+        self.owner.belongs_to(run)
+    }
+
     /// Keeps the directory when the value is dropped, and says where it is. It holds secrets.
     pub fn keep(&mut self) -> &Utf8Path {
         self.keep = true;
+        if let Err(error) = self.owner.keep() {
+            tracing::warn!(dir = %self.dir, %error, "the work directory is kept, and may be cleared away by a later run");
+        }
         &self.dir
     }
 }

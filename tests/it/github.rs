@@ -20,8 +20,8 @@ pub(crate) fn hasty() -> Patience {
     Patience {
         first: Duration::from_millis(1),
         longest: Duration::from_millis(5),
-        total: Duration::from_secs(5),
-        answer: Duration::from_secs(2),
+        total: Duration::from_secs(20),
+        answer: Duration::from_secs(10),
         second: Duration::from_millis(1),
     }
 }

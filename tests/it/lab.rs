@@ -101,6 +101,7 @@ pub(crate) fn dirs(workspace: &Workspace) -> Dirs {
         checkout_dir: workspace.checkout_dir().to_owned(),
         root_module_dir: workspace.root_module_dir().to_owned(),
         data_dir: workspace.data_dir(),
+        output_dir: workspace.dir().to_owned(),
         workspace: workspace.workspace().to_owned(),
     }
 }

@@ -157,6 +157,40 @@ async fn what_a_successful_apply_leaves_running_is_ended() {
     assert_dies(&text_of(&pid).await).await;
 }
 
+#[tokio::test]
+async fn what_an_apply_says_is_heard_while_it_works_and_to_its_last_word() {
+    let lab = Lab::new(&[]);
+    let heard = lab.path("heard");
+    // It ends only when it was heard that it began.
+    lab.write(
+        "repo/main.tf",
+        &format!(
+            "resource \"terraform_data\" \"x\" {{\n  provisioner \"local-exec\" {{\n    command = \"while ! [ -e {heard} ]; do sleep 0.02; done\"\n  }}\n}}\n"
+        ),
+    );
+    let terraform = lab.terraform().await;
+    let workspace = lab.workspace("", "default");
+    init(&terraform, &workspace).await;
+    plan(&terraform, &workspace).await;
+    let mut events = Vec::new();
+    let each = |event: &UiEvent| {
+        if matches!(event, UiEvent::Provision { step, .. } if step == "start") {
+            fs::write(&heard, "").unwrap();
+        }
+        events.push(event.clone());
+    };
+    apply(&terraform, &workspace, &Stop::never(), each).await.unwrap();
+    assert!(
+        matches!(events.first(), Some(UiEvent::Started(group)) if group.started.is_some() == cfg!(target_os = "linux"))
+    );
+    assert!(events.iter().any(|event| matches!(event, UiEvent::ApplyComplete { .. })));
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, UiEvent::ChangeSummary { operation, add: 1, .. } if operation == "apply"))
+    );
+}
+
 /// A stand-in that answers `version` and otherwise does something.
 fn fake(lab: &Lab, path: &str, version: &str, otherwise: &str) -> Utf8PathBuf {
     lab.script(

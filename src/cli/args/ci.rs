@@ -1,5 +1,4 @@
 //! The command line of what runs in CI jobs.
-#![expect(clippy::doc_markdown, reason = "these comments are help texts, where backticks would show")]
 
 use std::time::Duration;
 

@@ -11,6 +11,7 @@ use super::super::args::ci::CiJobArgs;
 use super::super::args::{ActorArgs, InputArgs, StateArgs};
 use super::super::env;
 use super::super::project::{self, Place};
+use super::publish;
 use crate::config::affected::Change;
 use crate::config::catalog::{Catalog, Listed};
 use crate::config::ci::CiContext;
@@ -61,7 +62,14 @@ impl<'a> Job<'a> {
             }
         }
         let forge = connect(session, &ci)?;
-        Ok(Self { session, place, catalog, ci, forge, actor, only: args.projects.clone() })
+        let job = Self { session, place, catalog, ci, forge, actor, only: args.projects.clone() };
+        // The forge hides its own secrets by itself; an address may have come from somewhere else.
+        if let Some(url) = session.global.database.clone().or_else(|| session.env.get(env::DATABASE_URL))
+            && let Some(password) = password(&url)
+        {
+            publish::mask(&job, &password);
+        }
+        Ok(job)
     }
 
     /// What made the job run.
@@ -164,6 +172,13 @@ impl<'a> Job<'a> {
     pub(super) fn warn(&self, message: &str) {
         self.session.out.say(&format!("{} {message}", warn("warning:")));
     }
+}
+
+/// The password in an address, as it stands there.
+fn password(url: &str) -> Option<String> {
+    let authority = url.split_once("://")?.1.split(['/', '?']).next()?;
+    let (login, _) = authority.rsplit_once('@')?;
+    login.split_once(':').map(|(_, password)| password.to_owned()).filter(|password| !password.is_empty())
 }
 
 /// Changed files as the configuration looks at them.

@@ -105,6 +105,11 @@ impl Outcome {
         let word = Word::of(&error);
         Self { error: Some(error), ..Self::new(project, word) }
     }
+
+    /// The exit code of this one.
+    pub(super) fn exit(&self) -> Exit {
+        self.error.as_ref().map_or(Exit::Done, KlError::exit)
+    }
 }
 
 /// How much a person is needed.

@@ -19,7 +19,7 @@ use crate::report::table::columns;
 const MAX_LIST: u64 = 64 << 20;
 
 /// Runs the command.
-pub async fn run(session: &Session, args: CiProjectsArgs) -> Result<Exit, KlError> {
+pub(super) async fn run(session: &Session, args: CiProjectsArgs) -> Result<Exit, KlError> {
     let place = Place::find(&args.dir)?;
     let catalog = place.catalog()?;
     let changes = match (&args.changed, &args.base) {

@@ -271,8 +271,11 @@ fn summarise(job: &Job<'_>, text: &str) {
 
 fn append(job: &Job<'_>, variable: &str, text: &str) {
     let Some(path) = job.session.env.get(variable) else { return };
-    let written =
-        std::fs::OpenOptions::new().append(true).create(true).open(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
     if let Err(error) = written {
         job.warn(&format!("cannot write to {path}, which {variable} names: {error}"));
     }

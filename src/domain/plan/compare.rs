@@ -219,4 +219,4 @@ fn compare_outputs(reviewed: &BTreeMap<&str, &OutputEntry>, found: &[OutputEntry
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

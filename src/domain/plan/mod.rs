@@ -7,4 +7,5 @@ pub mod fingerprint;
 pub mod footprint;
 pub mod leak;
 pub mod plan_json;
+pub mod resume;
 pub mod spec;

@@ -182,6 +182,11 @@ pub enum RunEvent {
         /// Which.
         addresses: Vec<String>,
     },
+    /// Rows that a recovery left alone, because somebody else had changed them since.
+    NotRecovered {
+        /// Which, and who changed them last.
+        rows: Vec<ChangedRow>,
+    },
     /// The run was ended from outside.
     Aborted {
         /// By whom.

@@ -34,14 +34,13 @@ pub(super) struct Api {
 impl Api {
     pub(super) fn new(settings: &GithubSettings, patience: Patience) -> Result<Self, ForgeError> {
         let rest = base_address("GITHUB_API_URL", &settings.api_url)?;
-        let graphql = match &settings.graphql_url {
-            Some(url) => base_address("GITHUB_GRAPHQL_URL", url)?,
-            None => {
-                let mut url = rest.clone();
-                let path = url.path().trim_end_matches('/').trim_end_matches("/v3").to_owned();
-                url.set_path(&format!("{path}/graphql"));
-                url
-            }
+        let graphql = if let Some(url) = &settings.graphql_url {
+            base_address("GITHUB_GRAPHQL_URL", url)?
+        } else {
+            let mut url = rest.clone();
+            let path = url.path().trim_end_matches('/').trim_end_matches("/v3").to_owned();
+            url.set_path(&format!("{path}/graphql"));
+            url
         };
         let token = settings.token.as_ref().map(|token| token.expose_secret().trim()).filter(|text| !text.is_empty());
         // octocrab would take the token as well, but neither marks its header as sensitive nor bears a bad one.

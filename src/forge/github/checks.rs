@@ -122,7 +122,7 @@ impl Github {
             match self.api.write(budget, Again::Twice, Verb::Patch, &path, &body).await {
                 // GitHub may not know yet what it has just made.
                 Ok(answer) if answer.status == 404 && missing < NOT_YET_THERE && budget.pause(None).await => {
-                    missing += 1
+                    missing += 1;
                 }
                 Ok(answer) => return self.accepted(what, &answer).map(drop),
                 // They may have been added; added once more, they would be there twice.

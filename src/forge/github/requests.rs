@@ -42,16 +42,15 @@ impl Github {
     pub(super) async fn files_of_push(&self, push: &Push) -> Result<Vec<ChangedFile>, ForgeError> {
         let what = format!("list the files of the push of {}", push.after);
         let mut budget = self.api.patience.begin();
-        let before = match &push.before {
-            Some(before) => before.clone(),
-            None => {
-                let repository: RepositoryInfo = self.api.get(&what, &mut budget, &self.api.path("")).await?;
-                if repository.default_branch == push.branch {
-                    let message = "the default branch is new, and there is nothing to compare it with".into();
-                    return Err(ForgeError::Incomplete { what, message });
-                }
-                repository.default_branch
+        let before = if let Some(before) = &push.before {
+            before.clone()
+        } else {
+            let repository: RepositoryInfo = self.api.get(&what, &mut budget, &self.api.path("")).await?;
+            if repository.default_branch == push.branch {
+                let message = "the default branch is new, and there is nothing to compare it with".into();
+                return Err(ForgeError::Incomplete { what, message });
             }
+            repository.default_branch
         };
         let mut files = BTreeSet::new();
         let status = self.compare(&what, &mut budget, &before, &push.after, &mut files).await?;
@@ -137,19 +136,18 @@ impl Repository for Github {
     async fn pushed(&self, push: &Push) -> Result<Vec<PushedCommit>, ForgeError> {
         let what = format!("list the commits of the push of {}", push.after);
         let mut budget = self.api.patience.begin();
-        let commits = match &push.before {
-            Some(before) => self.commits_between(&what, &mut budget, before, &push.after).await?,
-            None => {
-                let path = self.api.path(&format!("/commits/{}?per_page=1", segment(&push.after)));
-                vec![self.api.get::<Commit>(&what, &mut budget, &path).await?]
-            }
+        let commits = if let Some(before) = &push.before {
+            self.commits_between(&what, &mut budget, before, &push.after).await?
+        } else {
+            let path = self.api.path(&format!("/commits/{}?per_page=1", segment(&push.after)));
+            vec![self.api.get::<Commit>(&what, &mut budget, &path).await?]
         };
         Ok(commits
             .into_iter()
             .map(|commit| PushedCommit {
                 sha: commit.sha,
                 parents: commit.parents.into_iter().map(|parent| parent.sha).collect(),
-                message: commit.commit.message,
+                message: commit.text.message,
             })
             .collect())
     }

@@ -80,7 +80,8 @@ pub(super) struct Commit {
     pub(super) sha: String,
     #[serde(default)]
     pub(super) parents: Vec<Parent>,
-    pub(super) commit: CommitText,
+    #[serde(rename = "commit")]
+    pub(super) text: CommitText,
     #[serde(default)]
     pub(super) files: Vec<File>,
 }

@@ -63,16 +63,13 @@ impl Repository for Gitlab {
     async fn pushed(&self, push: &Push) -> Result<Vec<PushedCommit>, ForgeError> {
         let what = format!("list the commits of the push of {}", push.after);
         let mut budget = self.api.patience.begin();
-        let mut commits: Vec<Commit> = match &push.before {
-            Some(before) => {
-                let range = segment(&format!("{before}..{}", push.after));
-                let path = self.api.path(&format!("/repository/commits?ref_name={range}&order=topo"));
-                self.api.pages(&what, &mut budget, &path, |commits: &[Commit]| commits.len() > MAX_COMMITS).await?
-            }
-            None => {
-                let path = self.api.path(&format!("/repository/commits/{}", segment(&push.after)));
-                vec![self.api.get(&what, &mut budget, &path).await?]
-            }
+        let mut commits: Vec<Commit> = if let Some(before) = &push.before {
+            let range = segment(&format!("{before}..{}", push.after));
+            let path = self.api.path(&format!("/repository/commits?ref_name={range}&order=topo"));
+            self.api.pages(&what, &mut budget, &path, |commits: &[Commit]| commits.len() > MAX_COMMITS).await?
+        } else {
+            let path = self.api.path(&format!("/repository/commits/{}", segment(&push.after)));
+            vec![self.api.get(&what, &mut budget, &path).await?]
         };
         if commits.len() > MAX_COMMITS {
             let message = format!("it brought more than {MAX_COMMITS} commits");

@@ -34,7 +34,9 @@ pub fn nodes(spec: &PlanSpec, place: &Place) -> Vec<Node> {
     }));
     let table = |rows: &[[Inline; 4]]| {
         let mut table = Table::new(&["Action", "Address", "What changes", "Where"]);
-        rows.iter().for_each(|row| table.row(row.clone()));
+        for row in rows {
+            table.row(row.clone());
+        }
         table
     };
     if rows.len() <= OPEN + 3 {

@@ -1,11 +1,14 @@
 //! Who else is near: reservations, other open requests, what changed since the plan, and who was here before.
 
+use std::collections::HashMap;
+
 use super::place::{self, Place};
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::compact::compact;
 use crate::domain::coordination::forecast::{ForecastRelation, Meeting};
 use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim, HeldAs, Reservation};
 use crate::domain::coordination::staleness::Staleness;
+use crate::domain::plan::spec::Via;
 use crate::domain::run::event::ChangedRow;
 use crate::report::budget::{Node, Rank};
 use crate::report::markdown::{Block, Inline, Table};
@@ -191,14 +194,12 @@ pub fn reservations(planned: &PlannedView, place: &Place) -> Node {
     for pattern in &writes {
         written.row([Inline::code(&pattern.to_string())]);
     }
-    let via = |pattern: &Pattern| {
-        let of_read = spec.read.iter().find(|entry| entry.pattern == *pattern).map(|entry| &entry.via);
-        of_read
-            .or_else(|| spec.data.iter().find(|entry| entry.pattern == *pattern).and_then(|entry| entry.via.as_ref()))
-    };
+    let of_data = spec.data.iter().filter_map(|entry| Some((&entry.pattern, entry.via.as_ref()?)));
+    let via: HashMap<&Pattern, &Via> =
+        of_data.chain(spec.read.iter().map(|entry| (&entry.pattern, &entry.via))).collect();
     let mut read = Table::new(&["To read: others may read them, too", "Because it is used by"]);
     for pattern in &reads {
-        let because = via(pattern).map(|via| Inline::code(&plan::via_words(via)));
+        let because = via.get(pattern).map(|via| Inline::code(&plan::via_words(via)));
         read.row([Inline::code(&pattern.to_string()), because.unwrap_or_else(|| Inline::own("what changes"))]);
     }
     let title = format!("Reservations: {} to write, {} to read", writes.len(), reads.len());

@@ -17,7 +17,7 @@ use crate::report::{mermaid, style};
 pub fn nodes(project: &ProjectView, phase: RequestPhase, head: Option<&str>, place: &Place) -> Vec<Node> {
     let plan = match &project.plan {
         PlanView::Planned(planned) => Some(planned),
-        PlanView::Failed { .. } | PlanView::Dropped => None,
+        PlanView::Failed { .. } | PlanView::Dropped | PlanView::Missing => None,
     };
     if let Some(apply) = &project.apply {
         let mut nodes = result::nodes(apply, plan.map(|planned| &planned.spec), place);
@@ -34,6 +34,10 @@ pub fn nodes(project: &ProjectView, phase: RequestPhase, head: Option<&str>, pla
         PlanView::Failed { error, head, job_url, at } => failed(error, head, job_url.as_deref(), *at),
         PlanView::Dropped => {
             let line = "An earlier commit of this request touched this project. The newest one does not, and nothing will be applied.";
+            vec![Node::block(Rank::Vital, "note", Block::paragraph(&Inline::own(line)))]
+        }
+        PlanView::Missing => {
+            let line = "No plan job has finished for this project: there is nothing reviewed that could be applied.";
             vec![Node::block(Rank::Vital, "note", Block::paragraph(&Inline::own(line)))]
         }
     }

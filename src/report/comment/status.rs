@@ -13,6 +13,8 @@ use crate::report::view::{ApplyView, PlanView, PlannedView, ProjectView};
 pub enum Status {
     /// The request no longer touches it.
     Dropped,
+    /// No plan job has finished.
+    Missing,
     /// Planning failed.
     PlanFailed,
     /// The plan changes nothing.
@@ -37,6 +39,8 @@ pub enum Status {
     Conflict(String),
     /// The apply was refused, because the plan no longer held.
     Refused,
+    /// The apply was refused before it had begun.
+    NotStarted,
     /// The apply failed; nothing is left behind.
     Failed,
     /// The apply failed after it had changed real objects; they are kept reserved.
@@ -68,6 +72,7 @@ impl Status {
         match (&project.plan, phase) {
             (PlanView::Dropped, _) => Self::Dropped,
             (_, RequestPhase::Closed) => Self::Closed,
+            (PlanView::Missing, _) => Self::Missing,
             (PlanView::Failed { .. }, _) => Self::PlanFailed,
             (PlanView::Planned(planned), RequestPhase::Open) => Self::of_plan(planned),
             (PlanView::Planned(planned), RequestPhase::Merged) => {
@@ -101,7 +106,7 @@ impl Status {
     #[must_use]
     pub fn of_apply(apply: &ApplyView) -> Self {
         let Some(run) = &apply.run else {
-            return Self::Failed;
+            return Self::NotStarted;
         };
         match run.status {
             RunStatus::Started | RunStatus::Waiting | RunStatus::Reserved | RunStatus::Applying => Self::Applying,
@@ -110,9 +115,8 @@ impl Status {
             RunStatus::Conflict => Self::Conflict(title(&run.conflict, run.error.as_deref())),
             RunStatus::Stale => Self::Refused,
             RunStatus::Lost => Self::Lost,
-            RunStatus::Aborted if !quarantined(apply).is_empty() => Self::Quarantined,
+            RunStatus::Aborted | RunStatus::Failed if !quarantined(apply).is_empty() => Self::Quarantined,
             RunStatus::Aborted => Self::Aborted,
-            RunStatus::Failed if !quarantined(apply).is_empty() => Self::Quarantined,
             RunStatus::Failed => Self::Failed,
         }
     }
@@ -144,7 +148,7 @@ impl Status {
             Self::Stale | Self::Refused => "🔴",
             Self::Waiting | Self::Applying => "🔵",
             Self::Applied(_) => "✅",
-            Self::PlanFailed | Self::Failed | Self::Lost | Self::Aborted => "❌",
+            Self::Missing | Self::PlanFailed | Self::NotStarted | Self::Failed | Self::Lost | Self::Aborted => "❌",
             Self::Conflict(_) => "⛔",
             Self::Quarantined => "🚨",
         }
@@ -155,6 +159,7 @@ impl Status {
     pub fn words(&self) -> String {
         match self {
             Self::Dropped => "no longer touched".to_owned(),
+            Self::Missing => "not planned".to_owned(),
             Self::PlanFailed => "planning failed".to_owned(),
             Self::NoChanges => "no changes".to_owned(),
             Self::Ready => "ready to merge".to_owned(),
@@ -168,6 +173,7 @@ impl Status {
             Self::Applied(None) => "applied, there was nothing to do".to_owned(),
             Self::Conflict(title) => format!("not applied: {title}"),
             Self::Refused => "not applied: the reviewed plan no longer held".to_owned(),
+            Self::NotStarted => "not applied".to_owned(),
             Self::Failed => "the apply failed".to_owned(),
             Self::Quarantined => "the apply failed half-way, some objects have changed".to_owned(),
             Self::Lost => "the run was lost: its lease ended while it was at work".to_owned(),

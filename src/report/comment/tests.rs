@@ -9,6 +9,7 @@ use crate::domain::plan::action::Action;
 use crate::domain::run::RunStatus;
 use crate::domain::run::event::RunEvent;
 use crate::report::fixture::{self, Plan, at, blocker, changed_row, planned, project, request};
+use crate::report::markdown::tests::{read, shape};
 use crate::report::view::PlannedView;
 
 fn github(view: &RequestView) -> String {
@@ -85,7 +86,19 @@ fn a_destroy_plan() {
 
 #[test]
 fn hostile_texts() {
-    assert_snapshot!(github(&fixture::hostile()));
+    let text = github(&fixture::hostile());
+    // Cases B43: nothing of it is markup, a mention, a command of GitLab, or our marker.
+    let ours = ["<details>", "</details>", "<code>", "</code>", "<sub>", "</sub>"];
+    let shape = shape(&text);
+    let tags = shape.iter().filter_map(|line| line.trim_start().strip_prefix("html "));
+    assert_eq!(tags.filter(|tag| !ours.contains(tag)).collect::<Vec<_>>(), [""; 0]);
+    let links = shape.iter().filter_map(|line| line.trim_start().strip_prefix("link "));
+    assert_eq!(links.filter(|url| !url.starts_with("https://github.com/acme/infra/")).collect::<Vec<_>>(), [""; 0]);
+    let (prose, _) = read(&text);
+    assert!(!prose.contains("@example") && !prose.contains("@alice"), "{prose}");
+    assert!(!text.lines().any(|line| line.starts_with('/')));
+    assert!(!text.contains("hunter2"));
+    assert_snapshot!(text);
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub(super) fn prose(text: &str) -> String {
                 out.push('\\');
                 out.push(letter);
             }
-            '.' if ends_with_www(&letters[..position]) => {
+            '.' if ends_with(&letters[..position], "www") => {
                 out.push(JOINER);
                 out.push(letter);
             }
@@ -74,9 +74,7 @@ pub(super) fn prose(text: &str) -> String {
             // A scheme or an emoji; times stay as they are.
             ':' => glued && !(before.is_some_and(|b| b.is_ascii_digit()) && next.is_some_and(|n| n.is_ascii_digit())),
             // `GH-12`.
-            '-' => {
-                next.is_some_and(|next| next.is_ascii_digit()) && before.is_some_and(|letter| letter.is_alphabetic())
-            }
+            '-' => next.is_some_and(|next| next.is_ascii_digit()) && ends_with(&letters[..position], "gh"),
             _ => false,
         };
         if joins {
@@ -86,8 +84,10 @@ pub(super) fn prose(text: &str) -> String {
     out
 }
 
-fn ends_with_www(letters: &[char]) -> bool {
-    letters.len() >= 3 && letters[letters.len() - 3..].iter().all(|letter| letter.eq_ignore_ascii_case(&'w'))
+/// Whether the letters end with a word, in small or capital letters.
+fn ends_with(letters: &[char], word: &str) -> bool {
+    let tail = letters.iter().rev().zip(word.chars().rev());
+    letters.len() >= word.len() && tail.into_iter().all(|(letter, wanted)| letter.eq_ignore_ascii_case(&wanted))
 }
 
 /// Code within a line. Where a code span could not hold the text, or a table would split it, HTML does the same.

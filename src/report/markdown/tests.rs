@@ -22,7 +22,7 @@ fn options() -> Options<'static> {
 }
 
 /// The kinds of a page's nodes, depth first, without the texts; soft and plain texts count as one.
-fn shape(markdown: &str) -> Vec<String> {
+pub(in crate::report) fn shape(markdown: &str) -> Vec<String> {
     fn walk<'a>(node: &'a AstNode<'a>, depth: usize, out: &mut Vec<String>) {
         let kind = match &node.data.borrow().value {
             NodeValue::Text(_) => "text".to_owned(),
@@ -49,7 +49,7 @@ fn shape(markdown: &str) -> Vec<String> {
 }
 
 /// All text of a page as a reader sees it, code apart from prose.
-fn read(markdown: &str) -> (String, String) {
+pub(in crate::report) fn read(markdown: &str) -> (String, String) {
     let arena = Arena::new();
     let (mut prose, mut code) = (String::new(), String::new());
     for node in parse_document(&arena, markdown, &options()).descendants() {

@@ -68,6 +68,11 @@ cases! {
     runs::a_run_that_is_cut_off_keeps_all_that_it_began_with covers checkpoint_find, event_append;
     runs::what_an_aborted_run_changed_afterwards_is_kept_too covers run_end, run_abort;
     runs::a_recovery_takes_the_quarantine_over covers quarantine_adopt, checkpoint_find, run_abort;
+    runs::a_recovery_does_not_come_beside_live_runs covers quarantine_adopt;
+    runs::a_recovery_that_is_cut_off_keeps_all_that_it_took_over covers quarantine_adopt, run_abort;
+    runs::where_a_run_works_is_on_record_until_it_is_forgotten covers
+        workplace_put, workplace_find, workplace_forget, run_commit;
+    runs::while_terraform_may_go_on_all_that_it_may_write_is_kept covers run_abort, run_end, workplace_put;
 
     reservations::only_reads_go_together covers reservation_acquire;
     reservations::a_run_never_blocks_itself covers reservation_acquire;

@@ -121,8 +121,12 @@ pub(super) async fn an_ended_lease_is_taken_by_who_needs_it(f: &Fixture) {
 pub(super) async fn a_lost_run_keeps_what_its_checkpoint_says(f: &Fixture) {
     let state = f.state("prod").await.id;
     let alice = f.held(state, "alice", "w a.x\nw a.y\nr a.x\nw a.z").await.run();
-    let checkpoint =
-        Checkpoint { state: "{}".to_owned(), changed: vec![pattern("a.x")], in_flight: vec!["a.z".to_owned()] };
+    let checkpoint = Checkpoint {
+        state: "{}".to_owned(),
+        changed: vec![pattern("a.x")],
+        in_flight: vec!["a.z".to_owned()],
+        slice_serial: None,
+    };
     f.store.checkpoint_put(alice, &checkpoint).await.unwrap();
     f.lease_ends(alice).await;
     let run = f.run(state, "bob").await;

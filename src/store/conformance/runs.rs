@@ -2,11 +2,12 @@
 
 use super::fixture::{Fixture, LEASE, blocked, claims, commit, granted, new_run, pattern, write};
 use crate::domain::coordination::reservation::HeldAs;
-use crate::domain::id::{Actor, Serial};
+use crate::domain::id::{Actor, RunId, Serial, StateId};
 use crate::domain::run::event::{ResourceStep, RunEvent};
+use crate::domain::run::workplace::{Host, ProcessGroup, Workplace};
 use crate::domain::run::{Origin, RunEnd, RunKind, RunStatus, Tools};
 use crate::store::model::{Checkpoint, NewSpec};
-use crate::store::{Ask, StoreError};
+use crate::store::{Adopted, Ask, Held, StoreError};
 
 fn warning(message: &str) -> RunEvent {
     RunEvent::Warning { message: message.to_owned() }
@@ -17,7 +18,39 @@ fn checkpoint(changed: &[&str], in_flight: &[&str]) -> Checkpoint {
         state: r#"{"version":4,"secret":"\u0000"}"#.to_owned(),
         changed: changed.iter().map(|text| pattern(text)).collect(),
         in_flight: in_flight.iter().map(|text| (*text).to_owned()).collect(),
+        slice_serial: Some(Serial(7)),
     }
+}
+
+/// The proof of a quarantine that must have been taken over.
+fn adopted(adopted: Adopted) -> Held {
+    match adopted {
+        Adopted::Held(held) => held,
+        Adopted::Blocked(blockers) => panic!("blocked by {blockers:?}"),
+    }
+}
+
+fn workplace() -> Workplace {
+    Workplace {
+        host: Host {
+            name: "build-7".to_owned(),
+            machine: None,
+            boot: Some("b".to_owned()),
+            processes: Some("pid:[1]".to_owned()),
+        },
+        dir: "/tmp/kl-web".to_owned(),
+        group: None,
+        slice_serial: Serial(3),
+    }
+}
+
+/// The patterns that a run has in quarantine, in their order.
+async fn quarantined(f: &Fixture, state: StateId, run: RunId) -> Vec<String> {
+    let standing = f.store.reservation_list(state).await.unwrap();
+    let kept = standing.iter().filter(|one| one.held_as == HeldAs::Quarantine && one.run == run);
+    let mut kept: Vec<String> = kept.map(|one| one.claim.pattern.to_string()).collect();
+    kept.sort();
+    kept
 }
 
 pub(super) async fn a_spec_comes_back_as_it_was_stored(f: &Fixture) {
@@ -238,10 +271,11 @@ pub(super) async fn a_run_that_is_cut_off_keeps_all_that_it_began_with(f: &Fixtu
         step("a.open", "update", ResourceStep::Started),
     ];
     f.store.event_append(run, &events).await.unwrap();
-    f.store.checkpoint_put(run, &checkpoint(&["a.saved"], &["a.saved"])).await.unwrap();
+    // One was in flight at the last checkpoint, which has not seen its end.
+    f.store.checkpoint_put(run, &checkpoint(&["a.saved", "a.done"], &["a.done"])).await.unwrap();
     f.lease_ends(run).await;
 
-    // The last checkpoint has seen one of the three: the others are kept all the same.
+    // The last checkpoint has seen the end of one of the three: the others are kept all the same.
     let (_, asked) = f.ask(state, "bob", "w a.done\nw a.untouched").await;
     let met = blocked(asked);
     assert_eq!(met.len(), 1, "{met:?}");
@@ -250,7 +284,7 @@ pub(super) async fn a_run_that_is_cut_off_keeps_all_that_it_began_with(f: &Fixtu
         f.store.reservation_list(state).await.unwrap().iter().map(|one| one.claim.pattern.to_string()).collect();
     assert_eq!(kept, ["a.saved", "a.done", "a.open"]);
     let left = f.store.checkpoint_find(run).await.unwrap().unwrap();
-    assert_eq!(left.changed, [pattern("a.saved")]);
+    assert_eq!(left.changed, [pattern("a.saved"), pattern("a.done")]);
     assert_eq!(left.in_flight, ["a.done", "a.open"]);
 
     // Without any checkpoint the timeline is all there is.
@@ -277,14 +311,104 @@ pub(super) async fn what_an_aborted_run_changed_afterwards_is_kept_too(f: &Fixtu
     for _ in 0..2 {
         f.store.run_end(run, &end).await.unwrap();
         assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Aborted);
-        let standing = f.store.reservation_list(state).await.unwrap();
-        let kept = standing.iter().filter(|one| one.held_as == HeldAs::Quarantine && one.run == run);
-        let mut kept: Vec<String> = kept.map(|one| one.claim.pattern.to_string()).collect();
-        kept.sort();
-        assert_eq!(kept, ["a.x", "a.y", "a.z"]);
-        assert_eq!(standing.len(), 4);
+        assert_eq!(quarantined(f, state, run).await, ["a.x", "a.y", "a.z"]);
+        assert_eq!(f.store.reservation_list(state).await.unwrap().len(), 4);
     }
     blocked(f.ask(state, "dave", "w a.z").await.1);
+}
+
+pub(super) async fn where_a_run_works_is_on_record_until_it_is_forgotten(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let (run, acquired) = f.ask(state, "alice", "w a.x").await;
+    let held = granted(acquired);
+    assert_eq!(f.store.workplace_find(run).await.unwrap(), None);
+    f.store.workplace_put(run, &workplace()).await.unwrap();
+    let group = Some(ProcessGroup { id: 4711, started: Some(u64::from(u32::MAX) * 100) });
+    let full = Workplace { group, ..workplace() };
+    f.store.workplace_put(run, &full).await.unwrap();
+    assert_eq!(f.store.workplace_find(run).await.unwrap(), Some(full));
+    for _ in 0..2 {
+        f.store.workplace_forget(run).await.unwrap();
+        assert_eq!(f.store.workplace_find(run).await.unwrap(), None);
+    }
+    let stray = f.store.workplace_put(crate::clock::new_run_id(), &workplace()).await;
+    assert!(matches!(stray, Err(StoreError::NotFound { what: "run", .. })));
+    // A commit is a complete record.
+    f.store.workplace_put(run, &workplace()).await.unwrap();
+    f.store.run_commit(&held, &commit(vec![write("a.x={}")])).await.unwrap();
+    assert_eq!(f.store.workplace_find(run).await.unwrap(), None);
+}
+
+pub(super) async fn while_terraform_may_go_on_all_that_it_may_write_is_kept(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let by = Actor("carol".to_owned());
+    for lost in [false, true] {
+        let (run, acquired) = f.ask(state, "alice", "w a.x\nw a.y\nw a.z\nr a.r").await;
+        granted(acquired);
+        f.store.run_advance(run, RunStatus::Applying).await.unwrap();
+        f.store.checkpoint_put(run, &checkpoint(&["a.x"], &[])).await.unwrap();
+        f.store.workplace_put(run, &workplace()).await.unwrap();
+        if lost {
+            f.lease_ends(run).await;
+            blocked(f.ask(state, "bob", "w a.y").await.1);
+        } else {
+            f.store.run_abort(run, &by).await.unwrap();
+        }
+        assert_eq!(quarantined(f, state, run).await, ["a.x", "a.y", "a.z"]);
+        f.held(state, "bob", "w a.r").await;
+        // When the run itself comes to its end it knows what it did, and the rest is free.
+        let mut end = RunEnd::failed("stopped");
+        end.quarantine = vec![pattern("a.x"), pattern("a.z")];
+        f.store.run_end(run, &end).await.unwrap();
+        assert_eq!(quarantined(f, state, run).await, ["a.x", "a.z"]);
+        f.store.quarantine_release(run).await.unwrap();
+        f.time_passes().await;
+    }
+}
+
+pub(super) async fn a_recovery_does_not_come_beside_live_runs(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let (run, acquired) = f.ask(state, "alice", "w a.x\nw a.y").await;
+    granted(acquired);
+    f.store.run_abort(run, &Actor("carol".to_owned())).await.unwrap();
+    let bob = f.held(state, "bob", "r a.y").await;
+    // It had gone on, and says so only now.
+    let mut end = RunEnd::failed("stopped");
+    end.quarantine = vec![pattern("a.x"), pattern("a.y")];
+    f.store.run_end(run, &end).await.unwrap();
+    let recovery = f.run(state, "alice").await;
+    let Adopted::Blocked(met) = f.store.quarantine_adopt(recovery, run, LEASE).await.unwrap() else {
+        panic!("bob reads one of the rows");
+    };
+    assert_eq!(met.iter().map(|one| one.reservation.run).collect::<Vec<_>>(), [bob.run()]);
+    assert_eq!(quarantined(f, state, run).await, ["a.x", "a.y"]);
+    assert_eq!(f.store.run_find(recovery).await.unwrap().status, RunStatus::Started);
+
+    // A lease that has ended is in nobody's way, and another quarantine is none that a recovery could wait for.
+    f.lease_ends(bob.run()).await;
+    let (other, acquired) = f.ask(state, "dave", "w a.z").await;
+    granted(acquired);
+    f.store.run_abort(other, &Actor("carol".to_owned())).await.unwrap();
+    end.quarantine = vec![pattern("a.x")];
+    f.store.run_end(other, &end).await.unwrap();
+    adopted(f.store.quarantine_adopt(recovery, run, LEASE).await.unwrap());
+    assert_eq!(f.store.run_find(bob.run()).await.unwrap().status, RunStatus::Lost);
+    assert_eq!(quarantined(f, state, other).await, ["a.x"]);
+}
+
+pub(super) async fn a_recovery_that_is_cut_off_keeps_all_that_it_took_over(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let (run, acquired) = f.ask(state, "alice", "w a.x\nw a.y").await;
+    granted(acquired);
+    let mut end = RunEnd::failed("half of it");
+    end.quarantine = vec![pattern("a.x"), pattern("a.y")];
+    f.store.run_end(run, &end).await.unwrap();
+    let mut recovery = new_run(state, "alice");
+    recovery.kind = RunKind::Recover;
+    f.store.run_start(&recovery).await.unwrap();
+    adopted(f.store.quarantine_adopt(recovery.id, run, LEASE).await.unwrap());
+    f.store.run_abort(recovery.id, &Actor("carol".to_owned())).await.unwrap();
+    assert_eq!(quarantined(f, state, recovery.id).await, ["a.x", "a.y"]);
 }
 
 pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
@@ -297,7 +421,7 @@ pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
 
     // One that is cut off leaves the quarantine to the next.
     let first = f.run(state, "alice").await;
-    f.store.quarantine_adopt(first, run, LEASE).await.unwrap();
+    adopted(f.store.quarantine_adopt(first, run, LEASE).await.unwrap());
     assert_eq!(f.store.checkpoint_find(first).await.unwrap(), Some(saved));
     blocked(f.ask(state, "bob", "w a.x").await.1);
     let twice = f.store.quarantine_adopt(f.run(state, "dave").await, run, LEASE).await;
@@ -308,7 +432,7 @@ pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
     assert_eq!(f.store.run_find(first).await.unwrap().status, RunStatus::Lost);
 
     let second = f.run(state, "alice").await;
-    let held = f.store.quarantine_adopt(second, first, LEASE).await.unwrap();
+    let held = adopted(f.store.quarantine_adopt(second, first, LEASE).await.unwrap());
     f.store.run_commit(&held, &commit(vec![write("a.x={}")])).await.unwrap();
     assert!(f.store.reservation_list(state).await.unwrap().is_empty());
     let ended = Ask { run: second, claims: claims("w a.x"), lease: LEASE, queue: false };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::{query, query_as};
 
 use super::runs::Locked;
-use super::{Connection, bulk, reservations};
+use super::{Connection, bulk, reservations, workplaces};
 use crate::domain::id::{Serial, StateId};
 use crate::domain::state::RowKeyDigest;
 use crate::domain::state::document::DocumentHead;
@@ -44,6 +44,7 @@ pub(super) async fn commit(db: &mut Connection, held: &Held, commit: &Commit) ->
         .execute(&mut *db)
         .await?;
     reservations::release_all(db, held.run()).await?;
+    workplaces::forget(db, held.run()).await?;
     Ok(Committed { serial, rows_opened: changes.open.len(), rows_closed: changes.close.len(), left: changes.left })
 }
 

@@ -9,12 +9,13 @@ use uuid::Uuid;
 
 use super::{
     Pool, begin_read, begin_write, comments, commit, ending, footprint, migration, requests, reservations, runs,
-    states, timeline, versions,
+    states, timeline, versions, workplaces,
 };
 use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::request::RequestRef;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
+use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 use crate::store::fault::{ATTEMPTS, Fault};
 use crate::store::model::{
@@ -22,7 +23,7 @@ use crate::store::model::{
     ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot, StateHead, StoredRequest, StoredSpec, Version,
     VersionQuery,
 };
-use crate::store::{Acquired, Ask, Held, Store, StoreError, schema};
+use crate::store::{Acquired, Adopted, Ask, Held, Store, StoreError, schema};
 
 /// The database behind a pool.
 pub(in crate::store) struct Database {
@@ -165,6 +166,18 @@ impl Store for Database {
         transaction!(self, begin_read, "read the checkpoint", |db| timeline::checkpoint_find(db, run))
     }
 
+    async fn workplace_put(&self, run: RunId, workplace: &Workplace) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "record where the run works", |db| workplaces::put(db, run, workplace))
+    }
+
+    async fn workplace_find(&self, run: RunId) -> Result<Option<Workplace>, StoreError> {
+        transaction!(self, begin_read, "read where the run works", |db| workplaces::find(db, run))
+    }
+
+    async fn workplace_forget(&self, run: RunId) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "forget where the run worked", |db| workplaces::forget(db, run))
+    }
+
     async fn run_commit(&self, held: &Held, commit: &Commit) -> Result<Committed, StoreError> {
         transaction!(self, begin_write, "commit the run", |db| commit::commit(db, held, commit))
     }
@@ -177,7 +190,7 @@ impl Store for Database {
         transaction!(self, begin_write, "abort the run", |db| ending::abort(db, run, by))
     }
 
-    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Held, StoreError> {
+    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Adopted, StoreError> {
         transaction!(self, begin_write, "take over the quarantine", |db| reservations::adopt(db, run, of, lease))
     }
 

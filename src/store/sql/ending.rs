@@ -1,11 +1,11 @@
 //! Runs that end without a commit, and what stays reserved after them.
 
 use super::runs::Locked;
-use super::{Connection, bulk, reservations, runs, timeline};
+use super::{Connection, bulk, reservations, runs, timeline, workplaces};
 use crate::domain::address::Pattern;
 use crate::domain::id::{Actor, RunId};
 use crate::domain::run::event::RunEvent;
-use crate::domain::run::{RunEnd, RunStatus};
+use crate::domain::run::{RunEnd, RunKind, RunStatus};
 use crate::store::StoreError;
 use crate::store::decide::{self, Standing};
 use crate::store::fault::Fault;
@@ -16,7 +16,7 @@ pub(super) async fn end(db: &mut Connection, run: RunId, end: &RunEnd) -> Result
     }
     let locked = runs::lock(db, run).await?;
     if locked.run.status.ended() {
-        return keep_late(db, &locked, &end.quarantine).await;
+        return settle(db, &locked, &end.quarantine).await;
     }
     let standing = reservations::standing(db, locked.state.id).await?;
     release(db, run, &standing, &end.quarantine).await?;
@@ -34,15 +34,16 @@ pub(super) async fn abort(db: &mut Connection, run: RunId, by: &Actor) -> Result
     Ok(before)
 }
 
-/// Keeps rows that a run changed after it was ended from outside: between an abort and the moment in which the run hears
-/// of it, Terraform goes on. They are quarantined even where somebody else has reserved them meanwhile, because a
-/// record of what really exists must survive.
-async fn keep_late(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Result<(), Fault> {
+/// A run that was ended from outside comes to its end, and says what it did change: between an abort and the moment in
+/// which the run hears of it, Terraform goes on. That is quarantined even where somebody else has reserved it meanwhile,
+/// because a record of what really exists must survive. What was kept only because it might change is free.
+async fn settle(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Result<(), Fault> {
     let run = locked.run.id;
-    if !matches!(locked.run.status, RunStatus::Aborted | RunStatus::Lost) || changed.is_empty() {
+    if !matches!(locked.run.status, RunStatus::Aborted | RunStatus::Lost) {
         return Ok(());
     }
     let standing = reservations::standing(db, locked.state.id).await?;
+    bulk::release(db, &decide::kept_for_nothing(run, &standing, changed)).await?;
     let missing = decide::not_kept(run, &standing, changed);
     if missing.is_empty() {
         return Ok(());
@@ -70,7 +71,11 @@ async fn cut_off(
     if let Some(checkpoint) = checkpoint.as_ref().filter(|now| Some(*now) != before.as_ref()) {
         timeline::checkpoint_put(db, run, checkpoint).await?;
     }
-    let quarantined = release(db, run, standing, &decide::touched(checkpoint.as_ref())).await?;
+    // One that recovers has taken over what another one did; a Terraform whose end is not on record may still go on.
+    let recovers = runs::find(db, run).await?.kind == RunKind::Recover;
+    let all = recovers || workplaces::find(db, run).await?.is_some();
+    let keep = if all { vec![Pattern::Everything] } else { decide::touched(checkpoint.as_ref()) };
+    let quarantined = release(db, run, standing, &keep).await?;
     let in_flight = checkpoint.map(|checkpoint| checkpoint.in_flight).unwrap_or_default();
     let mut events = vec![event];
     if !quarantined.is_empty() {

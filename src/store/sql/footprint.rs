@@ -11,6 +11,7 @@ use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::{Claim, ClaimIndex};
 use crate::domain::id::{Serial, StateId};
 use crate::domain::state::RowKey;
+use crate::store::StoreError;
 use crate::store::codec;
 use crate::store::decide::{self, Footprint};
 use crate::store::fault::Fault;
@@ -52,9 +53,9 @@ pub(super) async fn versions_touching(
             in_vain += 1;
         } else {
             let ask = VersionQuery { before: Some(serial.next()), limit: 1, with_rows: false };
-            let mut version = versions::list(db, state, ask).await?;
-            version.iter_mut().for_each(|version| version.rows.clone_from(&rows));
-            found.append(&mut version);
+            let version = versions::list(db, state, ask).await?.pop();
+            let missing = || StoreError::Corrupt(format!("rows changed at serial {serial}, which is no version"));
+            found.push(Version { rows, ..version.ok_or_else(missing)? });
         }
         before = serial;
     }

@@ -20,6 +20,7 @@ mod runs;
 mod states;
 mod timeline;
 mod versions;
+mod workplaces;
 
 pub(in crate::store) use database::Database;
 pub(super) use reservations::Place;

@@ -16,7 +16,7 @@ use crate::store::codec::{self, ReservationColumns};
 use crate::store::decide::{self, Standing};
 use crate::store::fault::Fault;
 use crate::store::values::{Id, JsonText, Time};
-use crate::store::{Acquired, Ask, Held, QUEUE_TTL, not_found};
+use crate::store::{Acquired, Adopted, Ask, Held, QUEUE_TTL, not_found};
 
 /// The reservations of a state that have not been released.
 pub(super) async fn standing(db: &mut Connection, state: StateId) -> Result<Vec<Standing>, Fault> {
@@ -170,28 +170,36 @@ pub(super) async fn fence(db: &mut Connection, held: &Held) -> Result<Locked, Fa
 }
 
 /// Lets a new run take over the quarantine of one that has ended, and its checkpoint.
-pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Duration) -> Result<Held, Fault> {
+pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Duration) -> Result<Adopted, Fault> {
     let locked = runs::lock(db, run).await?;
     locked.live()?;
     let state = locked.state.id;
     let now = states::now(db).await?;
     let expires_at = after(now, lease);
-    let standing = standing(db, state).await?;
-    let kept: Vec<&Standing> = standing
-        .iter()
-        .filter(|one| one.reservation.run == of && one.reservation.held_as == HeldAs::Quarantine)
-        .collect();
-    if kept.is_empty() {
+    let found = standing(db, state).await?;
+    let claims = decide::quarantine(of, &found);
+    if claims.is_empty() {
         return Err(not_found("quarantine of run", of).into());
     }
+    // A quarantine that came late stands beside what others have got meanwhile.
+    let reclaimed = decide::ended_in_the_way(run, &claims, &found, now);
+    for loser in &reclaimed {
+        ending::lose(db, *loser, &found).await?;
+        timeline::append(db, run, &[RunEvent::Reclaimed { from: *loser }]).await?;
+    }
+    let found = if reclaimed.is_empty() { found } else { standing(db, state).await? };
+    let in_the_way = decide::live_blockers(run, &claims, &found, now);
+    if !in_the_way.is_empty() {
+        return Ok(Adopted::Blocked(in_the_way));
+    }
     let place = place(db, state, &[], now).await?;
-    let claims: Vec<&Claim> = kept.iter().map(|one| &one.reservation.claim).collect();
+    let kept: Vec<&Standing> = found.iter().filter(|one| one.quarantined_by(of)).collect();
     bulk::release(db, &ids(&kept)).await?;
-    bulk::insert_reservations(db, state, run, &claims, place, Some(now), expires_at).await?;
+    bulk::insert_reservations(db, state, run, &claims.iter().collect::<Vec<_>>(), place, Some(now), expires_at).await?;
     timeline::checkpoint_copy(db, of, run).await?;
     remember_count(db, run).await?;
     runs::set_status(db, run, decide::forward(locked.run.status, RunStatus::Reserved)).await?;
-    Ok(Held::new(run, state, lease, expires_at))
+    Ok(Adopted::Held(Held::new(run, state, lease, expires_at)))
 }
 
 /// Quarantines rows for a run that has ended already.

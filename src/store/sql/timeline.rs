@@ -53,15 +53,17 @@ pub(super) async fn worked_on(db: &mut Connection, run: RunId) -> Result<Vec<Run
 
 pub(super) async fn checkpoint_put(db: &mut Connection, run: RunId, checkpoint: &Checkpoint) -> Result<(), Fault> {
     let put = query(concat!(
-        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, taken_at) VALUES ($1, $2, $3, $4, ",
+        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, slice_serial, taken_at)
+         VALUES ($1, $2, $3, $4, $5, ",
         now!(),
         ") ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, changed = excluded.changed,
-           in_flight = excluded.in_flight, taken_at = excluded.taken_at"
+           in_flight = excluded.in_flight, slice_serial = excluded.slice_serial, taken_at = excluded.taken_at"
     ))
     .bind(Id(run.0))
     .bind(&checkpoint.state)
     .bind(codec::json(&checkpoint.changed)?)
     .bind(codec::json(&checkpoint.in_flight)?)
+    .bind(checkpoint.slice_serial.map(|serial| serial.0))
     .execute(db)
     .await
     .map_err(Fault::from);
@@ -72,8 +74,8 @@ pub(super) async fn checkpoint_put(db: &mut Connection, run: RunId, checkpoint: 
 }
 
 pub(super) async fn checkpoint_find(db: &mut Connection, run: RunId) -> Result<Option<Checkpoint>, Fault> {
-    let found: Option<(String, JsonText, JsonText)> =
-        query_as("SELECT state, changed, in_flight FROM run_checkpoints WHERE run_id = $1")
+    let found: Option<(String, JsonText, JsonText, Option<i64>)> =
+        query_as("SELECT state, changed, in_flight, slice_serial FROM run_checkpoints WHERE run_id = $1")
             .bind(Id(run.0))
             .fetch_optional(db)
             .await?;
@@ -83,8 +85,8 @@ pub(super) async fn checkpoint_find(db: &mut Connection, run: RunId) -> Result<O
 /// Gives a run the checkpoint of another one, for when it takes over that one's quarantine.
 pub(super) async fn checkpoint_copy(db: &mut Connection, from: RunId, to: RunId) -> Result<(), Fault> {
     query(
-        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, taken_at)
-         SELECT $2, state, changed, in_flight, taken_at FROM run_checkpoints WHERE run_id = $1
+        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, slice_serial, taken_at)
+         SELECT $2, state, changed, in_flight, slice_serial, taken_at FROM run_checkpoints WHERE run_id = $1
          ON CONFLICT (run_id) DO NOTHING",
     )
     .bind(Id(from.0))

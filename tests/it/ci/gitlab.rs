@@ -72,27 +72,25 @@ impl Desk {
 }
 
 fn a_merge_request_is_planned_merged_and_applied(database: &Database) {
-    for (round, how) in [(2, Merge::Commit), (3, Merge::Squash), (4, Merge::FastForward)] {
-        let desk = Desk::new(database);
-        let (checkout, number) = desk.request("one", &one("a", round));
-        let planned = desk.on_request(checkout.dir(), "alice", number, "detached").env("KL_FORGE_TOKEN", ACCESS_TOKEN);
-        let report = desk.site.path("report.json");
-        drop(planned.args(["ci", "plan", "--report", report.as_str()]).exits(0));
-        assert_eq!(std::fs::read_to_string(&report).unwrap(), "{\"create\":0,\"update\":1,\"delete\":0}\n");
-        let notes = desk.forge.comments(number);
-        assert!(notes.len() == 1 && notes[0].body.contains("terraform_data.a"), "{notes:?}");
-        let push = desk.forge.merge(number, how);
-        let merged = desk.site.checkout("merged");
-        merged.write("live/a.tf", &one("a", round));
-        let apply = desk.on_push(merged.dir(), "alice", &push).env("KL_FORGE_TOKEN", ACCESS_TOKEN);
-        drop(apply.args(["ci", "apply"]).exits(0));
-        assert_committed(&desk.site, "a", round);
-        let notes = desk.forge.comments(number);
-        assert!(notes.len() == 1 && notes[0].body.contains("serial"), "{notes:?}");
-        drop(desk.forge.statuses(&push.after));
-        drop(desk.forge.statuses(&desk.forge.head(number)));
-        desk.forge.finish();
-    }
+    let desk = Desk::new(database);
+    let (checkout, number) = desk.request("one", &one("a", 2));
+    let planned = desk.on_request(checkout.dir(), "alice", number, "detached").env("KL_FORGE_TOKEN", ACCESS_TOKEN);
+    let report = desk.site.path("report.json");
+    drop(planned.args(["ci", "plan", "--report", report.as_str()]).exits(0));
+    assert_eq!(std::fs::read_to_string(&report).unwrap(), "{\"create\":0,\"update\":1,\"delete\":0}\n");
+    let notes = desk.forge.comments(number);
+    assert!(notes.len() == 1 && notes[0].body.contains("terraform_data.a"), "{notes:?}");
+    let push = desk.forge.merge(number, Merge::Commit);
+    let merged = desk.site.checkout("merged");
+    merged.write("live/a.tf", &one("a", 2));
+    let apply = desk.on_push(merged.dir(), "alice", &push).env("KL_FORGE_TOKEN", ACCESS_TOKEN);
+    drop(apply.args(["ci", "apply"]).exits(0));
+    assert_committed(&desk.site, "a", 2);
+    let notes = desk.forge.comments(number);
+    assert!(notes.len() == 1 && notes[0].body.contains("serial"), "{notes:?}");
+    drop(desk.forge.statuses(&push.after));
+    drop(desk.forge.statuses(&desk.forge.head(number)));
+    desk.forge.finish();
 }
 
 fn with_the_jobs_own_token_alone_everything_but_the_note_works(database: &Database) {

@@ -25,7 +25,12 @@ async fn every_way_of_merging_leads_back_to_its_request() {
             stand_in.open_request(&OpenRequest::new("Add a network", &["a.tf"]).commit(&["b.tf"]).commit(&["c.tf"]));
         // Somebody else was faster, so that nothing can be a fast-forward by accident.
         stand_in.push("main", "Fix", &["d.tf"]);
+        let landed = "c0ffee".repeat(6) + "c0de";
+        if how != Merge::Rebase {
+            stand_in.name_next_commits(&[&landed]);
+        }
         let push = stand_in.merge(number, how);
+        assert_eq!(push.after == landed, how != Merge::Rebase);
         let found = forge(&stand_in).merged_by(&push).await.unwrap();
         assert_eq!(found.len(), 1, "{how:?}");
         assert_eq!((found[0].number, found[0].phase), (number, RequestPhase::Merged));

@@ -38,7 +38,7 @@ async fn a_request_is_open_merged_or_closed() {
 #[tokio::test]
 async fn a_request_from_a_fork_is_told() {
     let stand_in = GithubStandIn::start();
-    let number = stand_in.open_request(&OpenRequest::new("From outside", &["a.tf"]).from_fork());
+    let number = stand_in.open_request(&OpenRequest::new("From outside", &["a.tf"]).out_of_fork());
     assert!(forge(&stand_in).request(number).await.unwrap().from_fork);
     stand_in.finish();
 }
@@ -115,10 +115,8 @@ async fn a_new_branch_is_compared_with_the_default_branch() {
     let push = stand_in.push("release", "Prepare", &["r.tf"]);
     assert_eq!(push.before, None);
     let forge = forge(&stand_in);
-    // The example repository's default branch is `master`.
-    stand_in.force("master", &stand_in.tip("main"));
     assert_eq!(paths(&forge.push_files(&push).await.unwrap()), ["r.tf"]);
-    let first = Push { branch: "master".into(), before: None, after: stand_in.tip("master") };
+    let first = Push { branch: "main".into(), before: None, after: stand_in.tip("main") };
     let error = forge.push_files(&first).await.unwrap_err();
     assert!(matches!(error, ForgeError::Incomplete { .. }), "{error:?}");
     stand_in.finish();

@@ -37,7 +37,10 @@ async fn several_requests_in_one_push_come_in_the_order_of_their_merges() {
     let stand_in = GitlabStandIn::start();
     let numbers: Vec<u64> =
         (0..4).map(|index| stand_in.open_request(&OpenRequest::new("Change", &[&format!("{index}.tf")]))).collect();
+    let landed = "c0ffee".repeat(6) + "c0de";
+    stand_in.name_next_commits(&[&landed]);
     let first = stand_in.merge(numbers[3], Merge::Squash);
+    assert_eq!((&first.after, stand_in.tip("main")), (&landed, landed.clone()));
     stand_in.merge(numbers[0], Merge::Commit);
     stand_in.push("main", "In between", &["z.tf"]);
     let last = stand_in.merge(numbers[2], Merge::FastForward);

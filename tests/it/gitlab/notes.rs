@@ -92,7 +92,9 @@ async fn a_jobs_own_token_reads_and_says_why_it_cannot_write() {
     assert!(matches!(error, ForgeError::Denied { status: 401, .. }), "{error:?}");
     assert!(error.to_string().contains("project access token with scope api"), "{error}");
     let requests = stand_in.requests();
-    assert!(requests.iter().all(|it| it.headers.contains_key("job-token") && !it.headers.contains_key("private-token")));
+    assert!(
+        requests.iter().all(|it| it.headers.contains_key("job-token") && !it.headers.contains_key("private-token"))
+    );
     stand_in.finish();
 }
 

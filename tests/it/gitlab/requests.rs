@@ -21,7 +21,7 @@ async fn a_request_is_open_merged_or_closed_and_perhaps_from_a_fork() {
     let push = stand_in.merge(number, Merge::Squash);
     let request = forge.request(number).await.unwrap();
     assert_eq!((request.phase, request.merge_commit), (RequestPhase::Merged, Some(push.after)));
-    let outside = stand_in.open_request(&OpenRequest::new("Outside", &["b.tf"]).from_fork());
+    let outside = stand_in.open_request(&OpenRequest::new("Outside", &["b.tf"]).out_of_fork());
     assert!(forge.request(outside).await.unwrap().from_fork);
     stand_in.close(outside);
     assert_eq!(forge.request(outside).await.unwrap().phase, RequestPhase::Closed);

@@ -10,9 +10,9 @@ use crate::domain::plan::spec::SpecError as E;
 use crate::domain::plan::spec::{Digests, LaneFacts, Scope, SpecProject, SpecState};
 use crate::domain::request::{ForgeKind, RequestPhase};
 
-const KEY: DigestKey<'static> = DigestKey(b"key");
+pub(in crate::domain::plan) const KEY: DigestKey<'static> = DigestKey(b"key");
 
-fn plan(changes: Value) -> PlanJson {
+pub(in crate::domain::plan) fn plan(changes: Value) -> PlanJson {
     plan_with(changes, json!({}))
 }
 
@@ -21,7 +21,13 @@ fn plan_with(changes: Value, outputs: Value) -> PlanJson {
     PlanJson::read(&text).unwrap()
 }
 
-fn change(address: &str, actions: &[&str], before: Value, after: Value, unknown: Value) -> Value {
+pub(in crate::domain::plan) fn change(
+    address: &str,
+    actions: &[&str],
+    before: Value,
+    after: Value,
+    unknown: Value,
+) -> Value {
     json!({
         "address": address,
         "mode": "managed",
@@ -32,7 +38,7 @@ fn change(address: &str, actions: &[&str], before: Value, after: Value, unknown:
     })
 }
 
-fn spec(plan: &PlanJson) -> PlanSpec {
+pub(in crate::domain::plan) fn spec(plan: &PlanJson) -> PlanSpec {
     let found = footprint(plan, false, &KEY, &|_| None).unwrap();
     PlanSpec {
         format_version: 1,

@@ -197,7 +197,7 @@ impl Contract {
     }
 }
 
-/// From OpenAPI 3.0 to JSON Schema: `nullable` is a type there.
+/// From `OpenAPI` 3.0 to JSON Schema: `nullable` is a type there.
 fn translate(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(translate),

@@ -258,6 +258,15 @@ impl GithubStandIn {
         .collect()
     }
 
+    /// Counts everything that was posted as looked at: for tests that are about something else.
+    pub(crate) fn look_at_everything(&self) {
+        let mut state = self.server.state();
+        let state = &mut *state;
+        state.comments.iter_mut().for_each(|one| one.unread = false);
+        state.checks.iter_mut().for_each(|one| one.unread = false);
+        state.statuses.iter_mut().for_each(|one| one.unread = false);
+    }
+
     /// As in the first moments after a merge: no commit is connected with its requests.
     pub(crate) fn forget_connections(&self) {
         self.server.state().unconnected = true;
@@ -308,7 +317,7 @@ impl Behaviour for Github {
         if request.method != "POST" || request.path != graphql {
             return None;
         }
-        Some(match self.login(request) {
+        Some(match Self::login(request) {
             _ if self.denied.contains(&Permission::Graphql) => Reply::refusal(404, "Not Found"),
             None => Reply::refusal(401, "Bad credentials"),
             Some(login) => Reply::new(200, json!({ "data": { "viewer": { "login": login } } })),
@@ -316,7 +325,7 @@ impl Behaviour for Github {
     }
 
     fn answer(&mut self, request: &Request) -> Reply {
-        let Some(login) = self.login(request) else { return Reply::refusal(401, "Bad credentials") };
+        let Some(login) = Self::login(request) else { return Reply::refusal(401, "Bad credentials") };
         let segments: Vec<String> = request.path.split('/').skip(1).map(decoded).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let rest = match segments.as_slice() {
@@ -330,7 +339,7 @@ impl Behaviour for Github {
         }
         let scopes = (login == "alice").then(|| ("x-oauth-scopes", "gist, repo".to_owned()));
         let mut reply = match (request.method.as_str(), rest) {
-            ("GET", []) => Reply::new(200, self.contract().example("full-repository-default-response")),
+            ("GET", []) => Reply::new(200, self.repository()),
             ("POST", ["issues", number, "comments"]) => self.comment(number, login, request),
             ("PATCH", ["issues", "comments", id]) => self.edit(id, request),
             ("POST", ["check-runs"]) => self.check(request),
@@ -362,7 +371,7 @@ impl Github {
         self.last
     }
 
-    fn login(&self, request: &Request) -> Option<&'static str> {
+    fn login(request: &Request) -> Option<&'static str> {
         match request.headers.get("authorization")?.strip_prefix("Bearer ")? {
             JOB_TOKEN => Some("github-actions[bot]"),
             ALICES_TOKEN => Some("alice"),
@@ -408,8 +417,8 @@ impl Github {
     fn read(&self, path: &[&str], request: &Request) -> Reply {
         match path {
             ["pulls"] => {
-                let all: Vec<Value> = self.pulls.keys().map(|number| self.pull(*number, true)).collect();
-                self.list(request, &all)
+                let all: Vec<u64> = self.pulls.keys().copied().collect();
+                Self::list(request, &all, |number| self.pull(*number, true))
             }
             ["pulls", number] => match self.numbered(number) {
                 Some(number) => Reply::new(200, self.pull(number, false)),
@@ -419,27 +428,24 @@ impl Github {
                 Some(number) => {
                     let mut files = self.own_files(number);
                     files.truncate(3_000);
-                    self.list(request, &files.iter().map(|file| self.file(file)).collect::<Vec<_>>())
+                    Self::list(request, &files, |file| self.file(file))
                 }
                 None => Reply::refusal(404, "Not Found"),
             },
             ["pulls", number, "commits"] => match self.numbered(number) {
-                Some(number) => {
-                    let commits: Vec<Value> = self.own_commits(number).iter().map(|it| self.commit(it, &[])).collect();
-                    self.list(request, &commits)
-                }
+                Some(number) => Self::list(request, &self.own_commits(number), |it| self.commit(it, &[])),
                 None => Reply::refusal(404, "Not Found"),
             },
             ["commits", sha, "pulls"] => {
-                let mut found: Vec<Value> = Vec::new();
+                let mut found: Vec<u64> = Vec::new();
                 for (number, pull) in self.pulls.iter().filter(|_| !self.unconnected) {
                     let own = || self.own_commits(*number).iter().any(|commit| commit.sha == *sha);
                     if pull.landed.iter().any(|landed| landed == sha) || own() {
-                        found.push(self.pull(*number, true));
+                        found.push(*number);
                     }
                 }
                 if self.history.commits.contains_key(*sha) {
-                    self.list(request, &found)
+                    Self::list(request, &found, |number| self.pull(*number, true))
                 } else {
                     Reply::refusal(422, &format!("No commit found for SHA: {sha}"))
                 }
@@ -454,15 +460,15 @@ impl Github {
                 Some(sha) => {
                     let commit = self.history.commits[&sha].clone();
                     let (files, more) = request.page(&commit.files, 300);
-                    self.paged(request, more, self.commit(&commit, &files))
+                    Self::paged(request, more, self.commit(&commit, &files))
                 }
                 None => Reply::refusal(422, &format!("No commit found for SHA: {name}")),
             },
             ["compare", range] => self.compare(range, request),
             ["issues", number, "comments"] => match self.numbered(number) {
                 Some(number) => {
-                    let own = self.comments.iter().filter(|comment| comment.number == number);
-                    self.list(request, &own.map(|comment| self.remark(comment)).collect::<Vec<_>>())
+                    let own: Vec<&Comment> = self.comments.iter().filter(|comment| comment.number == number).collect();
+                    Self::list(request, &own, |comment| self.remark(comment))
                 }
                 None => Reply::refusal(404, "Not Found"),
             },
@@ -478,13 +484,13 @@ impl Github {
         text.parse().ok().filter(|number| self.pulls.contains_key(number))
     }
 
-    fn list(&self, request: &Request, all: &[Value]) -> Reply {
+    fn list<T: Clone>(request: &Request, all: &[T], show: impl Fn(&T) -> Value) -> Reply {
         let (page, more) = request.page(all, 100);
-        self.paged(request, more, json!(page))
+        Self::paged(request, more, page.iter().map(show).collect())
     }
 
     /// GitHub says in a header whether there is more.
-    fn paged(&self, request: &Request, more: bool, body: Value) -> Reply {
+    fn paged(request: &Request, more: bool, body: Value) -> Reply {
         let page = request.page_number();
         let mut links = Vec::new();
         if page > 1 {
@@ -524,7 +530,7 @@ impl Github {
                 "files": files.iter().map(|file| self.file(file)).collect::<Vec<_>>(),
             }),
         );
-        self.paged(request, more, body)
+        Self::paged(request, more, body)
     }
 
     /// The commits of a request's own branch.
@@ -549,6 +555,7 @@ impl Github {
         let mut own = json!({
             "number": number,
             "title": pull.title,
+            "requested_teams": [],
             "state": if pull.open { "open" } else { "closed" },
             "merged_at": pull.merged_at,
             // Before the merge, it is that of a trial merge.
@@ -561,6 +568,21 @@ impl Github {
             own["changed_files"] = json!(self.own_files(number).len());
         }
         over(example, own)
+    }
+
+    /// The examples of the description do not keep to all of it: `language` and `requested_teams` are set right.
+    fn repository(&self) -> Value {
+        over(
+            self.contract().example("full-repository-default-response"),
+            json!({
+                "id": 7,
+                "full_name": REPOSITORY,
+                "default_branch": "main",
+                "private": true,
+                "language": "HCL",
+                "source": { "language": "HCL" },
+            }),
+        )
     }
 
     fn file(&self, file: &FileChange) -> Value {

@@ -278,9 +278,12 @@ impl Behaviour for Gitlab {
         let segments: Vec<String> = request.path.split('/').skip(1).map(decoded).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let rest = match segments.as_slice() {
-            ["api", "v4", "user"] if !job => return Reply::new(200, json!({ "id": BOT, "username": "project_7_bot", "bot": true })),
+            ["api", "v4", "user"] if !job => {
+                return Reply::new(200, json!({ "id": BOT, "username": "project_7_bot", "bot": true }));
+            }
             ["api", "v4", "job"] if job => {
-                let body = json!({ "id": 1, "name": "plan", "status": "running", "user": { "id": 12, "username": "alice" } });
+                let body =
+                    json!({ "id": 1, "name": "plan", "status": "running", "user": { "id": 12, "username": "alice" } });
                 return Reply::new(200, body);
             }
             ["api", "v4", "user" | "job"] => return Reply::refusal(401, "401 Unauthorized"),
@@ -513,7 +516,8 @@ impl Gitlab {
             return Reply::refusal(400, "description is too long (maximum is 255 characters)");
         }
         if self.statuses.iter().any(|it| it.sha == sha && it.name == name && it.state == state) {
-            let message = format!("Cannot transition status via :{state} from :{state} (Reason(s): Status cannot transition)");
+            let message =
+                format!("Cannot transition status via :{state} from :{state} (Reason(s): Status cannot transition)");
             return Reply::refusal(400, &message);
         }
         let pipeline = request.body.as_ref().unwrap()["pipeline_id"].as_u64();

@@ -65,7 +65,7 @@ impl OpenRequest {
     }
 
     /// From somebody else's repository.
-    pub(crate) fn from_fork(mut self) -> Self {
+    pub(crate) fn out_of_fork(mut self) -> Self {
         self.fork = true;
         self
     }

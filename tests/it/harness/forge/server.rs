@@ -200,7 +200,8 @@ impl<B: Behaviour> Server<B> {
 impl<B: Behaviour> Drop for Server<B> {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            drop(stop.send(()));
+            // An error means that the thread has ended already.
+            let _ended = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
             drop(thread.join());

@@ -1,0 +1,152 @@
+//! What is known of what a run did: from its checkpoint, its timeline, and what it left on this machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Context;
+use super::checkpoint::{changed_patterns, checkpoint};
+use super::leftover::{Here, Leftover};
+use crate::domain::address::Pattern;
+use crate::domain::coordination::reservation::{AccessMode, ClaimIndex};
+use crate::domain::run::Run;
+use crate::domain::run::event::{ResourceStep, RunEvent};
+use crate::domain::run::in_flight::InFlight;
+use crate::domain::run::workplace::Workplace;
+use crate::domain::state::delta::{Distance, distance};
+use crate::domain::state::document::{self, StateDocument};
+use crate::domain::state::{Body, Row, RowKey};
+use crate::error::KlError;
+use crate::store::model::Checkpoint;
+
+/// What is known of a run that ended without a commit.
+pub struct Evidence {
+    /// What it did; none when nothing is on record.
+    pub checkpoint: Option<Checkpoint>,
+    /// Objects that were being created when the run was cut off, and that may exist without being in any state.
+    pub unknown: Vec<String>,
+    /// Where Terraform may have gone on unseen.
+    pub unseen: Option<Workplace>,
+    /// The work directory, to be cleared away when all of this is in the trunk.
+    pub here: Option<Here>,
+}
+
+/// Gathers what is known of a run, given what it left.
+pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evidence, KlError> {
+    let stored = ctx.store.checkpoint_find(run.id).await?;
+    let events: Vec<RunEvent> = ctx.store.event_list(run.id).await?.into_iter().map(|one| one.event).collect();
+    match leftover {
+        Leftover::Here(here) => {
+            let (checkpoint, actions) = complete(ctx, run, stored, &here).await?;
+            let unknown = unknown(ctx, run, &checkpoint, &actions).await?;
+            Ok(Evidence { checkpoint: Some(checkpoint), unknown, unseen: None, here: Some(here) })
+        }
+        Leftover::Elsewhere(workplace) => {
+            let unknown = match &stored {
+                Some(stored) => unknown(ctx, run, stored, &begun(&events)).await?,
+                None => Vec::new(),
+            };
+            let ended = events.iter().any(|event| matches!(event, RunEvent::ApplyFinished { .. }));
+            let unseen = (!ended || stored.is_none()).then_some(workplace);
+            Ok(Evidence { checkpoint: stored, unknown, unseen, here: None })
+        }
+        Leftover::Nothing | Leftover::Working(_) => {
+            let unknown = match &stored {
+                Some(stored) => unknown(ctx, run, stored, &begun(&events)).await?,
+                None => Vec::new(),
+            };
+            Ok(Evidence { checkpoint: stored, unknown, unseen: None, here: None })
+        }
+    }
+}
+
+/// What was begun and not ended, by the timeline.
+fn begun(events: &[RunEvent]) -> InFlight {
+    let mut in_flight = InFlight::default();
+    for event in events {
+        if let RunEvent::Resource { address, action, step, .. } = event {
+            match step {
+                ResourceStep::Started => in_flight.began(address, action),
+                ResourceStep::Finished | ResourceStep::Failed => in_flight.ended(address),
+                ResourceStep::Progress => {}
+            }
+        }
+    }
+    in_flight
+}
+
+/// The checkpoint that the run would have taken last, from the files that it left.
+async fn complete(
+    ctx: &Context,
+    run: &Run,
+    stored: Option<Checkpoint>,
+    here: &Here,
+) -> Result<(Checkpoint, InFlight), KlError> {
+    let serial = here.workplace.slice_serial;
+    let log = here.log.as_ref();
+    let in_flight = log.map(|log| log.in_flight.clone()).unwrap_or_default();
+    let snapshot = ctx.store.snapshot(run.state, Some(serial)).await?;
+    let before = of_the_run(run, snapshot.rows.into_iter().map(|(row, _)| row));
+    let older = stored.as_ref().map(|stored| document::read(&stored.state)).transpose()?;
+    // Before Terraform has finished its first object there need not be any file.
+    let nothing_yet = before.is_empty() && stored.is_none() && in_flight.nothing_finished();
+    let text = here.state.clone().or_else(|| nothing_yet.then(String::new));
+    let newer = text.and_then(|text| Some((document::read(&text).ok()?, text)));
+    // A state that had no version yet got a lineage from Terraform, which the trunk need not have taken.
+    let lineage = snapshot.head.lineage.as_ref().filter(|_| serial.0 > 0);
+    if let Some((newer, text)) = newer
+        && follows(&newer, older.as_ref(), lineage)
+    {
+        let after = of_the_run(run, newer.rows.into_iter());
+        let changed = changed_patterns(&before, &after)?;
+        return Ok((checkpoint(text, changed, &in_flight, serial), in_flight));
+    }
+    // The state was torn: what finished since the checkpoint is in no state.
+    let stored = stored.unwrap_or_else(|| checkpoint(String::new(), Vec::new(), &InFlight::default(), serial));
+    let in_flight = in_flight.without_a_state(&stored.recorded());
+    Ok((checkpoint(stored.state, stored.changed, &in_flight, serial), in_flight))
+}
+
+/// Whether a state is a later one of the same history.
+fn follows(newer: &StateDocument, older: Option<&StateDocument>, trunk: Option<&crate::domain::id::Lineage>) -> bool {
+    let older = older.filter(|older| older.lineage.is_some());
+    let lineage = older.and_then(|older| older.lineage.as_ref()).or(trunk);
+    let same = lineage.is_none() || newer.lineage.is_none() || newer.lineage.as_ref() == lineage;
+    same && older.is_none_or(|older| newer.serial >= older.serial)
+}
+
+/// The rows that a run may write.
+fn of_the_run(run: &Run, rows: impl Iterator<Item = Row>) -> Vec<Row> {
+    let index = ClaimIndex::new(&run.claims);
+    let writes = |pattern: Pattern| index.meeting(&pattern).any(|claim| claim.mode == AccessMode::Write);
+    rows.filter(|row| row.key.pattern().is_some_and(writes)).collect()
+}
+
+/// Objects in flight that were being created and that the checkpoint's state does not have. An action that is not known
+/// may have been that.
+async fn unknown(
+    ctx: &Context,
+    run: &Run,
+    checkpoint: &Checkpoint,
+    actions: &InFlight,
+) -> Result<Vec<String>, KlError> {
+    let may_be_new = |address: &&String| !matches!(actions.action(address), Some("update" | "delete" | "read"));
+    let candidates: Vec<&String> = checkpoint.in_flight.iter().filter(may_be_new).collect();
+    if candidates.is_empty() {
+        return Ok(Vec::new());
+    }
+    let before = match checkpoint.slice_serial {
+        Some(serial) => ctx.store.snapshot(run.state, Some(serial)).await?.rows,
+        None => Vec::new(),
+    };
+    let before: BTreeMap<RowKey, Body> = before.into_iter().map(|(row, _)| (row.key, row.body)).collect();
+    let mut made = BTreeSet::new();
+    for row in document::read(&checkpoint.state)?.rows {
+        let new = match before.get(&row.key) {
+            Some(before) => distance(before, &row.body)? == Distance::Hard,
+            None => true,
+        };
+        if new && row.key.qualifier().is_empty() {
+            made.insert(row.key.address_text());
+        }
+    }
+    Ok(candidates.into_iter().filter(|address| !made.contains(*address)).cloned().collect())
+}

@@ -1,0 +1,183 @@
+//! What runs that were cut off left on this machine: a Terraform that goes on alone, and work directories.
+
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::Context;
+use super::bench::{blocking, temp_dir};
+use crate::domain::coordination::reservation::HeldAs;
+use crate::domain::id::RunId;
+use crate::domain::run::workplace::Workplace;
+use crate::error::KlError;
+use crate::exit::Exit;
+use crate::store::{Store, StoreError};
+use crate::terraform::{ApplyLog, apply_works_in, group, read_apply_log};
+use crate::workspace::{self, Found, LeftBehind, this_host};
+
+/// A directory that somebody is just clearing up is looked at again this often, this many times.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a run that has ended left.
+pub enum Leftover {
+    /// Nothing: all that it did is in the store.
+    Nothing,
+    /// Somebody still works for it.
+    Working(Working),
+    /// Its work directory, and nobody works there any more.
+    Here(Here),
+    /// Something that cannot be seen from here.
+    Elsewhere(Workplace),
+}
+
+/// Somebody still works for a run that has ended.
+pub struct Working {
+    run: RunId,
+    workplace: Workplace,
+    terraform: bool,
+}
+
+/// A work directory in which nobody works any more; nobody else touches it meanwhile.
+pub struct Here {
+    /// Where the run worked.
+    pub workplace: Workplace,
+    /// The slice's state as Terraform left it; none when it is torn, or when there is none.
+    pub state: Option<String>,
+    /// What Terraform said; none when no apply was started.
+    pub log: Option<ApplyLog>,
+    dir: LeftBehind,
+}
+
+impl Working {
+    /// Why nothing can be taken over yet, and what to do.
+    #[must_use]
+    pub fn refusal(&self) -> KlError {
+        let Self { run, workplace, terraform } = self;
+        let Workplace { host, dir, group, .. } = workplace;
+        if !terraform {
+            return KlError::new(
+                Exit::Conflict,
+                format!("the kl of run {run} is still there: it works in {dir} on {host}"),
+            )
+            .hint("wait for it; if it is paused, let it go on or end it");
+        }
+        let which = group.map(|group| format!(" ({group})")).unwrap_or_default();
+        let error =
+            KlError::new(Exit::Conflict, format!("Terraform of run {run} is still working{which}, in {dir} on {host}"));
+        match group {
+            Some(group) => error.hint(format!(
+                "wait for it, or stop it with `kill -INT {}`: it finishes what it has begun with and writes its state",
+                group.id
+            )),
+            None => error.hint("wait for it, or stop it with SIGINT: it finishes what it has begun with"),
+        }
+    }
+}
+
+impl Here {
+    /// Clears the directory away.
+    pub async fn clear(self, ctx: &Context) {
+        let Self { dir, .. } = self;
+        let path = dir.dir().to_owned();
+        let removed = blocking(move || dir.remove()).await;
+        if let Err(error) = removed.and_then(|removed| Ok(removed?)) {
+            ctx.warn(format!(
+                "the work directory {path} holds a part of the state and could not be removed: {}",
+                error.message()
+            ));
+        }
+    }
+}
+
+/// Looks for what a run that has ended left.
+pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
+    let Some(workplace) = ctx.store.workplace_find(run).await? else {
+        return Ok(Leftover::Nothing);
+    };
+    let working = |terraform| Leftover::Working(Working { run, workplace: workplace.clone(), terraform });
+    let dir = Utf8PathBuf::from(&workplace.dir);
+    let group_lives =
+        this_host().sees_processes_of(&workplace.host) && workplace.group.is_some_and(|group| group::lives(&group));
+    let left = match find(&dir).await? {
+        Found::Left(left) if left.run() == Some(run) => left,
+        Found::InUse if terraform_works_in(&dir)? => return Ok(working(true)),
+        Found::InUse => return Ok(working(false)),
+        // The directory is of another run that came to work at the same place, or gone.
+        Found::Left(_) | Found::Nothing if group_lives => return Ok(working(true)),
+        Found::Left(_) | Found::Nothing => return Ok(Leftover::Elsewhere(workplace)),
+    };
+    if group_lives || terraform_works_in(&dir)? {
+        return Ok(working(true));
+    }
+    let (left, state, log) = blocking(move || {
+        let state = left.read_state();
+        let log = read_apply_log(left.dir());
+        (left, state, log)
+    })
+    .await?;
+    let state = state.unwrap_or_else(|error| {
+        ctx.warn(format!("the state that run {run} left cannot be read: {error}"));
+        None
+    });
+    let log =
+        log.map_err(|error| KlError::failed(format!("cannot read what the apply said in {dir}")).because(error))?;
+    Ok(Leftover::Here(Here { workplace, state, log, dir: left }))
+}
+
+/// What is at the place of a work directory. One that is in use for a moment, because somebody looks whether it can be
+/// cleared away, is waited for.
+async fn find(dir: &Utf8Path) -> Result<Found, KlError> {
+    let mut found = workspace::find(dir)?;
+    for _ in 0..TRIES {
+        if !matches!(found, Found::InUse) {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+        found = workspace::find(dir)?;
+    }
+    Ok(found)
+}
+
+fn terraform_works_in(dir: &Utf8Path) -> Result<bool, KlError> {
+    apply_works_in(dir)
+        .map_err(|error| KlError::failed(format!("cannot see whether somebody works in {dir}")).because(error))
+}
+
+/// Clears away what dead runs and plans left in the directory for temporary files: it holds parts of states. Not what
+/// belongs to a run that lives or waits for its recovery, or to a run of another database. Never fails.
+pub async fn sweep(store: &dyn Store) {
+    let found = blocking(|| workspace::left_in(&temp_dir())).await.unwrap_or_default();
+    for left in found {
+        let dir = left.dir().to_owned();
+        match may_go(store, &left).await {
+            Ok(true) => {
+                let removed = blocking(move || left.remove()).await;
+                tracing::info!(%dir, ok = matches!(removed, Ok(Ok(()))), "cleared away what a dead run left");
+            }
+            Ok(false) => {}
+            Err(error) => tracing::info!(%dir, error = error.message(), "cannot see whether this may be cleared away"),
+        }
+    }
+}
+
+async fn may_go(store: &dyn Store, left: &LeftBehind) -> Result<bool, KlError> {
+    if left.kept() || terraform_works_in(left.dir())? {
+        return Ok(false);
+    }
+    let Some(run) = left.run() else {
+        // A plan, or a run that had not begun to change anything.
+        return Ok(true);
+    };
+    let found = match store.run_find(run).await {
+        Err(StoreError::NotFound { .. }) => return Ok(false),
+        found => found?,
+    };
+    if !found.status.ended() {
+        return Ok(false);
+    }
+    let standing = store.reservation_list(found.state).await?;
+    let waits = standing.iter().any(|one| one.run == run && one.held_as == HeldAs::Quarantine);
+    let group = store.workplace_find(run).await?.filter(|place| this_host().sees_processes_of(&place.host));
+    Ok(!waits && !group.and_then(|place| place.group).is_some_and(|group| group::lives(&group)))
+}
