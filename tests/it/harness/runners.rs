@@ -319,6 +319,8 @@ impl Pipeline {
         let releases = Releases::of_kl(&site);
         let variables = BTreeMap::from([
             ("GITLAB_CI".to_owned(), "true".to_owned()),
+            // Of a job with an image, it would say where the image has the checkout.
+            ("CI_PROJECT_DIR".to_owned(), site.repo().into_string()),
             ("CI_DEFAULT_BRANCH".to_owned(), "main".to_owned()),
             // A variable of the project goes over one of the job.
             ("KL_RELEASE_URL".to_owned(), releases.url()),
