@@ -20,6 +20,9 @@ const TAKEN_OVER: [&str; 2] = ["TF_WORKSPACE", "TF_INPUT"];
 /// `TF_CLI_ARGS_plan` and the like: extra arguments would make the plan another one than kl asked for.
 const TAKEN_OUT_PREFIX: &str = "TF_CLI_ARGS_";
 
+/// kl's own secrets. Providers have no business with them, and may write their environment into a log.
+const OWN_SECRETS: [&str; 2] = ["KL_DATABASE_URL", "KL_FORGE_TOKEN"];
+
 impl Environment {
     /// The value of a variable; an empty one counts as not set, as it does for Terraform.
     #[must_use]
@@ -37,8 +40,8 @@ impl Environment {
         self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// Takes out what would steer Terraform behind kl's back, and sets what every call needs. Gives the names of what
-    /// was taken out, for a warning.
+    /// Takes out what would steer Terraform behind kl's back, and kl's own secrets; sets what every call needs. Gives the
+    /// names of what would have steered, for a warning.
     ///
     /// What stays: credentials, `TF_VAR_*`, `TF_CLI_CONFIG_FILE`, `TF_TOKEN_*`, `TF_LOG*`, `TF_REATTACH_PROVIDERS`
     /// (whoever debugs a provider wants exactly that), the locale (scripts in `local-exec` may need it).
@@ -50,6 +53,9 @@ impl Environment {
         let dropped: Vec<OsString> = self.0.keys().filter(|name| taken(name)).cloned().collect();
         for name in &dropped {
             self.0.remove(name);
+        }
+        for name in OWN_SECRETS {
+            self.0.remove(OsStr::new(name));
         }
         self.set("TF_INPUT", "0");
         // Leaves out advice on which command to type next; nobody is going to type it in the work directory.
@@ -99,6 +105,19 @@ mod tests {
         assert_eq!(environment.get("TF_WORKSPACE"), None);
         assert_eq!(environment.get("TF_VAR_region"), Some(OsStr::new("eu")));
         assert_eq!(environment.get("TF_REATTACH_PROVIDERS"), Some(OsStr::new("{}")));
+    }
+
+    #[test]
+    fn terraform_does_not_learn_how_to_reach_the_database_or_the_forge_in_kls_name() {
+        let mut environment = environment(&[
+            ("KL_DATABASE_URL", "postgres://kl:s3cret@db/kl"),
+            ("KL_FORGE_TOKEN", "s3cret"),
+            ("GITHUB_TOKEN", "the provider of GitHub needs it"),
+        ]);
+        assert_eq!(environment.pin(), Vec::<String>::new());
+        assert_eq!(environment.get("KL_DATABASE_URL"), None);
+        assert_eq!(environment.get("KL_FORGE_TOKEN"), None);
+        assert!(environment.get("GITHUB_TOKEN").is_some());
     }
 
     #[test]

@@ -6,12 +6,9 @@ use camino::Utf8PathBuf;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::harness::database::Database;
 use crate::harness::kl::{Kl, Said};
-use crate::harness::providers::needs;
-use crate::harness::runners::{Releases, VERSION, Workflow, act, action, archive};
+use crate::harness::runners::{Releases, VERSION, action, archive};
 use crate::harness::site::Site;
-use crate::template::{assert_refreshed, two_modules};
 
 /// A program in place of kl that says how it was called.
 fn recorder(site: &Site) -> Utf8PathBuf {
@@ -285,19 +282,4 @@ fn a_version_that_is_neither_released_nor_the_actions_own_is_refused() {
     assert!(said.stdout.contains("version 0.0.7 has no release for"), "{said:?}");
     let said = install(&site, &[("KL_INPUT_RELEASE_URL", &url), ("KL_INPUT_VERSION", "$(id)")]).exits(3);
     assert!(said.stdout.contains("is a released version such as 0.1.0, or `source`"), "{said:?}");
-}
-
-on_both_databases!(the_nightly_refresh_takes_what_differs_into_the_state);
-
-fn the_nightly_refresh_takes_what_differs_into_the_state(database: &Database) {
-    let Some(act) = act() else { return };
-    needs("example/klt");
-    let site = Site::on(database);
-    let objects = two_modules(&site);
-    objects[1].edit("edited by hand");
-    let mut workflow = Workflow::of(site, act, "examples/github/nightly-refresh/kl-refresh.yml");
-    workflow.secret("KL_DATABASE_URL", database.url());
-    drop(workflow.on("schedule", &json!({ "schedule": "23 3 * * *" })).exits(0));
-    assert_refreshed(database);
-    assert_eq!(workflow.site().leftovers(), Vec::<String>::new());
 }

@@ -34,4 +34,5 @@ mod state_import;
 mod template;
 mod terraform_process;
 mod third_party;
+mod workflows;
 mod workspace;

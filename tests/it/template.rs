@@ -2,12 +2,17 @@
 //! by gitlab-ci-local.
 
 use camino::Utf8PathBuf;
+use kl_runner::forge::Push;
 use serde_json::Value;
 
 use crate::harness::database::Database;
+use crate::harness::forge::gitlab::{ACCESS_TOKEN, GitlabStandIn, JOB_TOKEN, PIPELINE, PROJECT};
+use crate::harness::forge::{Merge, OpenRequest};
+use crate::harness::kl::Kl;
 use crate::harness::providers::{KLT, Object, needs};
-use crate::harness::runners::{Pipeline, VERSION, archive, gitlab_ci_local, source};
+use crate::harness::runners::{Pipeline, VERSION, archive, commit, example, gitlab_ci_local, of_the_readme, source};
 use crate::harness::site::Site;
+use crate::stage::assert_tidy;
 
 const REQUEST: (&str, &str) = ("CI_PIPELINE_SOURCE", "merge_request_event");
 const PUSH: (&str, &str) = ("CI_PIPELINE_SOURCE", "push");
@@ -70,7 +75,135 @@ fn the_template_installs_the_version_that_it_belongs_to() {
     assert_eq!(header["spec"]["inputs"]["kl-version"]["default"], VERSION);
 }
 
-on_both_databases!(the_scheduled_refresh_takes_what_differs_into_the_state);
+on_both_databases!(
+    a_merge_request_is_planned_and_its_merge_applied,
+    the_pipeline_of_the_readme_does_the_same,
+    a_train_is_told_whether_the_plan_still_holds,
+    the_scheduled_refresh_takes_what_differs_into_the_state,
+);
+
+/// A file with one resource.
+fn one(name: &str, value: u32) -> String {
+    format!("resource \"terraform_data\" \"{name}\" {{\n  input = {value}\n}}\n")
+}
+
+/// A project on the stand-in, and its pipeline.
+struct Desk {
+    forge: GitlabStandIn,
+    pipeline: Pipeline,
+}
+
+impl Desk {
+    /// Two projects of kl's, `network` and `web`, each applied once.
+    fn new(database: &Database, runner: Utf8PathBuf, text: &str) -> Self {
+        let site = Site::on(database);
+        site.write("kl.yaml", "projects:\n  - { name: network, dir: network }\n  - { name: web, dir: web }\n");
+        for name in ["network", "web"] {
+            site.write(&format!("{name}/main.tf"), &one(name, 1));
+        }
+        for name in ["network", "web"] {
+            drop(site.kl().args(["apply", name, "--auto-approve", "--actor", "setup"]).exits(0));
+        }
+        let forge = GitlabStandIn::start();
+        let mut pipeline = Pipeline::saying(site, runner, text);
+        let pipeline_id = PIPELINE.to_string();
+        for (name, value) in [
+            ("KL_DATABASE_URL", database.url()),
+            ("KL_FORGE_TOKEN", ACCESS_TOKEN),
+            ("CI_API_V4_URL", &forge.url()),
+            ("CI_SERVER_URL", "https://gitlab.example"),
+            ("CI_PROJECT_PATH", PROJECT),
+            ("CI_PROJECT_ID", PROJECT),
+            ("CI_PROJECT_URL", &format!("https://gitlab.example/{PROJECT}")),
+            ("CI_PIPELINE_ID", &pipeline_id),
+            ("CI_JOB_TOKEN", JOB_TOKEN),
+            ("GITLAB_USER_LOGIN", "alice"),
+        ] {
+            pipeline.variable(name, value);
+        }
+        Self { forge, pipeline }
+    }
+
+    /// A request that sets both values, with its changes in the checkout.
+    fn request(&self, value: u32) -> u64 {
+        for name in ["network", "web"] {
+            self.pipeline.site().write(&format!("{name}/main.tf"), &one(name, value));
+        }
+        commit(self.pipeline.site());
+        self.forge.open_request(&OpenRequest::new("Change both", &["network/main.tf", "web/main.tf"]))
+    }
+
+    fn on_request(&self, number: u64, kind: &str) -> Kl {
+        self.pipeline.on(&[
+            REQUEST,
+            ("CI_MERGE_REQUEST_IID", &number.to_string()),
+            ("CI_MERGE_REQUEST_EVENT_TYPE", kind),
+            ("CI_MERGE_REQUEST_PROJECT_ID", "1"),
+            ("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", "1"),
+            ("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main"),
+            ("CI_COMMIT_SHA", &self.forge.head(number)),
+            ("CI_COMMIT_BEFORE_SHA", &"0".repeat(40)),
+        ])
+    }
+
+    fn on_push(&self, push: &Push) -> Kl {
+        let before = push.before.clone().unwrap_or_else(|| "0".repeat(40));
+        self.pipeline.on(&[
+            PUSH,
+            ("CI_COMMIT_BRANCH", &push.branch),
+            ("CI_COMMIT_SHA", &push.after),
+            ("CI_COMMIT_BEFORE_SHA", &before),
+        ])
+    }
+}
+
+/// Plans a request, merges it, applies it, and looks at what everybody was told.
+fn plan_and_apply(desk: Desk, database: &Database) {
+    let number = desk.request(2);
+    let said = desk.on_request(number, "detached").exits(0).stdout;
+    assert!(said.contains("PASS  kl-plan"), "{said}");
+    let report = std::fs::read_to_string(desk.pipeline.site().repo().join("kl-report.json")).unwrap();
+    assert_eq!(report, "{\"create\":0,\"update\":2,\"delete\":0}\n");
+    let notes = desk.forge.comments(number);
+    let [note] = notes.as_slice() else { panic!("{notes:?}") };
+    assert!(note.body.contains("terraform_data.network") && note.body.contains("terraform_data.web"), "{}", note.body);
+    assert_tidy(database, 2);
+
+    let push = desk.forge.merge(number, Merge::Squash);
+    let said = desk.on_push(&push).exits(0).stdout;
+    assert!(said.contains("PASS  kl-apply"), "{said}");
+    assert_tidy(database, 4);
+    let notes = desk.forge.comments(number);
+    assert!(notes.len() == 1 && notes[0].body.contains("serial"), "{notes:?}");
+    drop(desk.forge.statuses(&push.after));
+    drop(desk.forge.statuses(&desk.forge.head(number)));
+    assert_eq!(desk.pipeline.site().leftovers(), Vec::<String>::new());
+    desk.forge.finish();
+}
+
+fn a_merge_request_is_planned_and_its_merge_applied(database: &Database) {
+    let Some(runner) = gitlab_ci_local() else { return };
+    plan_and_apply(Desk::new(database, runner, &example("examples/gitlab/plan-and-apply/.gitlab-ci.yml")), database);
+}
+
+fn the_pipeline_of_the_readme_does_the_same(database: &Database) {
+    let Some(runner) = gitlab_ci_local() else { return };
+    plan_and_apply(Desk::new(database, runner, &of_the_readme("# .gitlab-ci.yml")), database);
+}
+
+fn a_train_is_told_whether_the_plan_still_holds(database: &Database) {
+    let Some(runner) = gitlab_ci_local() else { return };
+    let desk = Desk::new(database, runner, &example("examples/gitlab/merge-train/.gitlab-ci.yml"));
+    let number = desk.request(2);
+    drop(desk.on_request(number, "detached").exits(0));
+    let said = desk.on_request(number, "merge_train").exits(0).stdout;
+    assert!(said.contains("PASS  kl-check"), "{said}");
+    // Somebody changes what the plan is about.
+    desk.pipeline.site().write("web/main.tf", &one("web", 9));
+    drop(desk.pipeline.site().kl().args(["apply", "web", "--auto-approve", "--actor", "bob"]).exits(0));
+    let said = desk.on_request(number, "merge_train").exits(1);
+    assert!(said.stderr.contains("FAIL 4") || said.stdout.contains("FAIL 4"), "{said:?}");
+}
 
 fn the_scheduled_refresh_takes_what_differs_into_the_state(database: &Database) {
     let Some(runner) = gitlab_ci_local() else { return };

@@ -57,22 +57,44 @@ pub(crate) fn source(path: &str) -> Utf8PathBuf {
     Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
+/// The text of an example.
+pub(crate) fn example(path: &str) -> String {
+    fs::read_to_string(source(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The YAML block of README.md whose first line is this.
+pub(crate) fn of_the_readme(first: &str) -> String {
+    let readme = fs::read_to_string(source("README.md")).expect("it is in the repository");
+    let mut blocks = readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    let block = blocks.find(|(block, _)| block.lines().next() == Some(first));
+    block.unwrap_or_else(|| panic!("README.md has no block that begins with {first:?}")).0.to_owned()
+}
+
+/// Runs git in the site's checkout, and gives what it says.
+pub(crate) fn git(site: &Site, args: &[&str]) -> String {
+    let done = Command::new("git")
+        .args(["-c", "user.name=alice", "-c", "user.email=alice@example.com", "-c", "commit.gpgSign=false"])
+        .args(args)
+        .current_dir(site.repo())
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .expect("git runs");
+    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
 /// Makes the site's checkout a real one, with a commit of everything in it.
-pub(crate) fn commit(site: &Site, origin: &str) {
-    let git = |args: &[&str]| {
-        let done = Command::new("git")
-            .args(["-c", "user.name=alice", "-c", "user.email=alice@example.com", "-c", "commit.gpgSign=false"])
-            .args(args)
-            .current_dir(site.repo())
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .output()
-            .expect("git runs");
-        assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
-    };
-    git(&["init", "--quiet", "--initial-branch=main"]);
-    git(&["remote", "add", "origin", origin]);
-    git(&["add", "--all"]);
-    git(&["commit", "--quiet", "--message=All of it"]);
+fn begin(site: &Site, origin: &str) {
+    git(site, &["init", "--quiet", "--initial-branch=main"]);
+    git(site, &["remote", "add", "origin", origin]);
+    commit(site);
+}
+
+/// Commits everything in the site's checkout, and gives the commit.
+pub(crate) fn commit(site: &Site) -> String {
+    git(site, &["add", "--all"]);
+    git(site, &["commit", "--quiet", "--message=All of it"]);
+    git(site, &["rev-parse", "HEAD"])
 }
 
 /// A copy of the action, as the runner would have fetched it.
@@ -198,10 +220,14 @@ pub(crate) struct Workflow {
 impl Workflow {
     /// The workflow in the checkout of a site, with everything that is in it committed.
     pub(crate) fn of(site: Site, act: Utf8PathBuf, example: &str) -> Self {
-        let text = fs::read_to_string(source(example)).unwrap_or_else(|error| panic!("{example}: {error}"));
-        let file = format!(".github/workflows/{}", Utf8Path::new(example).file_name().expect("a file"));
-        site.write(&file, &text);
-        commit(&site, "https://github.com/example/infra.git");
+        Self::saying(site, act, &self::example(example))
+    }
+
+    /// A workflow of this text.
+    pub(crate) fn saying(site: Site, act: Utf8PathBuf, text: &str) -> Self {
+        let file = ".github/workflows/kl.yml".to_owned();
+        site.write(&file, text);
+        begin(&site, "https://github.com/example/infra.git");
         // Terraform is there, and no cloud is to be signed in to: actions of others are steps that do nothing.
         fs::create_dir_all(site.path("other")).expect("the site is ours");
         let nothing = "name: other\ndescription: Does nothing\nruns:\n  using: composite\n  steps:\n    - run: \"true\"\n      shell: sh\n";
@@ -246,7 +272,7 @@ impl Workflow {
             .env("XDG_CACHE_HOME", self.site.path("act").as_str())
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .args([event, "--workflows", self.file.as_str(), "--eventpath", file.as_str()])
-            .args(["--platform", "ubuntu-24.04=-self-hosted"])
+            .args(["--platform", "ubuntu-24.04=-self-hosted", "--platform", "ubuntu-latest=-self-hosted"])
             .args(["--action-cache-path", self.site.path("act/actions").as_str()]);
         for line in text.lines() {
             let Some((_, action)) = line.split_once("uses: ") else { continue };
@@ -278,14 +304,18 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// The pipeline in the checkout of a site, with everything that is in it committed.
     pub(crate) fn of(site: Site, runner: Utf8PathBuf, example: &str) -> Self {
-        let text = fs::read_to_string(source(example)).unwrap_or_else(|error| panic!("{example}: {error}"));
+        Self::saying(site, runner, &self::example(example))
+    }
+
+    /// A pipeline of this text.
+    pub(crate) fn saying(site: Site, runner: Utf8PathBuf, text: &str) -> Self {
         let theirs = "project: platform/kl\n    ref: v0.1.0\n    file: .gitlab-ci-template.yml";
-        assert!(text.contains(theirs), "{example} includes the template");
+        assert!(text.contains(theirs), "it includes the template: {text}");
         site.write(".gitlab-ci.yml", &text.replace(theirs, "local: .gitlab-ci-template.yml"));
         let template = fs::read_to_string(source(".gitlab-ci-template.yml")).expect("it is in the repository");
         site.write(".gitlab-ci-template.yml", &template);
         site.write(".gitignore", ".gitlab-ci-local/\n");
-        commit(&site, "git@gitlab.example.com:example/infra.git");
+        begin(&site, "git@gitlab.example.com:example/platform/infra.git");
         let releases = Releases::of_kl(&site);
         let variables = BTreeMap::from([
             ("GITLAB_CI".to_owned(), "true".to_owned()),
@@ -317,7 +347,8 @@ impl Pipeline {
     pub(crate) fn on(&self, variables: &[(&str, &str)]) -> Kl {
         let mut all = self.variables.clone();
         all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let names: Vec<&str> = all.keys().map(String::as_str).filter(|name| name.starts_with("CI_")).collect();
+        let names: Vec<&str> =
+            all.keys().map(String::as_str).filter(|name| name.contains("CI_") || *name == "GITLAB_CI").collect();
         let mut command = self
             .site
             .kl()
