@@ -21,7 +21,7 @@ use job::Job;
 pub async fn run(session: &Session, command: CiCommand) -> Result<Exit, KlError> {
     match command {
         CiCommand::Plan(args) => plan::run(&Job::start(session, &args.job)?, &args).await,
-        CiCommand::Apply(args) => apply::run(&Job::start(session, &args.job)?, &args).await,
+        CiCommand::Apply(args) => Box::pin(apply::run(&Job::start(session, &args.job)?, &args)).await,
         CiCommand::Check(args) => check::run(&Job::start(session, &args.job)?).await,
         CiCommand::Finish(args) => {
             let job = CiJobArgs { projects: Vec::new(), actor: args.actor.clone() };
