@@ -21,6 +21,9 @@ const OWNER: &str = "owner.json";
 /// What work directories are called.
 const PREFIX: &str = "kl-";
 
+/// The lowest bits of a mode are what the group and all others may do.
+const OTHERS: u32 = 6;
+
 /// What stands in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
@@ -145,7 +148,10 @@ impl LeftBehind {
 pub fn find(dir: &Utf8Path) -> Result<Found, WorkspaceError> {
     // Names of work directories can be guessed: one that somebody else has put there is none.
     match fs::symlink_metadata(dir) {
-        Ok(found) if found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & 0o077 == 0 => {}
+        Ok(found)
+            if found.is_dir()
+                && found.uid() == nix::unistd::geteuid().as_raw()
+                && found.mode().trailing_zeros() >= OTHERS => {}
         _ => return Ok(Found::Nothing),
     }
     let path = dir.join(OWNER);
