@@ -190,7 +190,7 @@ fn a_reservation_conflict_is_a_failed_check_that_names_the_holder(database: &Dat
     let merged = desk.site.checkout("merged");
     merged.write("live/a.tf", &one("a", 2));
     let push = desk.forge.merge(number, Merge::Commit);
-    crate::harness::wait_until("alice holds it", std::time::Duration::from_secs(60), || {
+    crate::harness::wait_until("alice holds it", std::time::Duration::from_mins(1), || {
         let held = database.value("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL");
         (held != Some("0".into())).then_some(())
     });
@@ -300,7 +300,7 @@ fn what_a_killed_step_left_is_finished_by_the_next_one() {
         let push = desk.forge.merge(number, Merge::Commit);
         let applying = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).spawn();
         let begun = desk.site.path("go.begun");
-        crate::harness::wait_until("terraform is at work", std::time::Duration::from_secs(60), || {
+        crate::harness::wait_until("terraform is at work", std::time::Duration::from_mins(1), || {
             begun.exists().then_some(())
         });
         applying.signal(nix::sys::signal::Signal::SIGKILL);
