@@ -31,7 +31,7 @@ fn main() -> Exit {
     };
     let exit = runtime.block_on(async {
         let signals = kl_runner::signals::listen();
-        cli::run(cli, env, signals).await
+        Box::pin(cli::run(cli, env, signals)).await
     });
     // A thread that still waits for standard input would otherwise hold up the end.
     runtime.shutdown_background();

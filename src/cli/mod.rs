@@ -102,7 +102,7 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::Show(args) => session.interruptible(show::run(session, args)).await,
         Command::Abort(args) => abort::run(session, args).await,
         Command::Recover(args) => recover::run(session, args).await,
-        Command::Ci(command) => ci::run(session, command).await,
+        Command::Ci(command) => Box::pin(ci::run(session, command)).await,
         Command::State(StateCommand::Import(args)) => state::import(session, args).await,
         Command::State(StateCommand::Pull(args)) => session.interruptible(state::pull(session, args)).await,
         Command::State(StateCommand::List(args)) => session.interruptible(state::list(session, args)).await,

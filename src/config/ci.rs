@@ -87,6 +87,12 @@ fn on_github(
         }
         _ => None,
     };
+    // Jobs of a matrix differ in nothing but this, and in the runner that they are on.
+    let job = get("KL_CHECK_RUN_ID").map(|id| format!("check-run-{id}")).or_else(|| {
+        let parts = ["GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB", "RUNNER_NAME"];
+        get("GITHUB_RUN_ID")?;
+        Some(parts.into_iter().filter_map(&get).collect::<Vec<_>>().join("/"))
+    });
     let checkout = get("GITHUB_SHA");
     CiContext {
         ci: true,
@@ -98,6 +104,7 @@ fn on_github(
             request: known.and_then(CiEvent::request).or_else(by_ref),
             commit: known.and_then(CiEvent::commit).map(str::to_owned).or_else(|| checkout.clone()),
             job_url,
+            job,
         },
         checkout,
         event,
@@ -122,6 +129,7 @@ fn on_gitlab(get: &impl Fn(&str) -> Option<String>) -> CiContext {
                 .or_else(|| get("CI_MERGE_REQUEST_IID").and_then(|iid| iid.parse().ok())),
             commit: known.and_then(CiEvent::commit).map(str::to_owned).or_else(|| checkout.clone()),
             job_url: get("CI_JOB_URL"),
+            job: get("CI_JOB_ID"),
         },
         checkout,
         event,

@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod commit;
 pub mod evidence;
 pub mod execute;
+pub mod finish;
 pub mod import;
 pub mod leak;
 pub mod leftover;

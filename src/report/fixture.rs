@@ -230,6 +230,7 @@ pub(super) fn origin(number: u64) -> Origin {
         request: Some(number),
         commit: Some(HEAD.to_owned()),
         job_url: None,
+        job: None,
     }
 }
 

@@ -140,9 +140,10 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         RunEvent::LeaseLost => {
             say(Tone::Alarm, Phrase::own("The lease is lost: another run has taken the reservations"))
         }
-        RunEvent::Quarantined { addresses } => {
-            say(Tone::Alarm, named("Changed for real, or perhaps, and not in the state yet; kept reserved: ", addresses))
-        }
+        RunEvent::Quarantined { addresses } => say(
+            Tone::Alarm,
+            named("Changed for real, or perhaps, and not in the state yet; kept reserved: ", addresses),
+        ),
         RunEvent::InFlight { addresses } => say(
             Tone::Alarm,
             Phrase::own("Cut off while working on ").names(addresses, MAX_NAMED).and(": look at the provider"),

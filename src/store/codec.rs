@@ -104,6 +104,7 @@ pub(in crate::store) fn origin(origin: &Origin) -> Result<JsonText, StoreError> 
         request: origin.request,
         commit: plain(&origin.commit),
         job_url: plain(&origin.job_url),
+        job: plain(&origin.job),
     })
 }
 

@@ -9,6 +9,9 @@ struct Grant {
     apply: &'static str,
 }
 
+/// Table → what is granted on it.
+type Grants<'a> = Vec<(&'a str, &'a str)>;
+
 /// Every table and view. Whoever plans reads the state, and writes specs and what the comment of its request is made of.
 /// Nobody deletes: history stays.
 const GRANTS: &[Grant] = &[
@@ -59,7 +62,7 @@ impl Roles<'_> {
         );
         let plans = GRANTS.iter().map(|grant| (grant.table, grant.plan)).collect();
         let applies = GRANTS.iter().map(|grant| (grant.table, grant.apply)).collect();
-        let roles: [(&str, &str, Vec<(&str, &str)>); 2] = [
+        let roles: [(&str, &str, Grants<'_>); 2] = [
             (self.plan, "plans: reads states, writes specs and what comments are made of", plans),
             (self.apply, "applies: reserves, commits, and records runs; deletes nothing", applies),
         ];

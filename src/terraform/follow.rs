@@ -219,7 +219,7 @@ mod tests {
         };
         tokio::join!(writer, whole(readers.stdout, &ended, |chunk| seen.extend_from_slice(chunk)));
         assert!(seen.ends_with(b"\n99999\n"));
-        assert_eq!(seen.iter().filter(|byte| **byte == b'\n').count(), 100_000);
+        assert_eq!(String::from_utf8(seen).unwrap().lines().count(), 100_000);
     }
 
     #[tokio::test]

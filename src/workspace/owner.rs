@@ -138,6 +138,12 @@ impl LeftBehind {
     }
 }
 
+/// Whether a mode lets nobody in but the owner.
+fn is_private(mode: u32) -> bool {
+    const OTHERS: u32 = 0o077;
+    mode & OTHERS == 0
+}
+
 /// Looks at a place where a work directory was.
 ///
 /// # Errors
@@ -145,7 +151,7 @@ impl LeftBehind {
 pub fn find(dir: &Utf8Path) -> Result<Found, WorkspaceError> {
     // Names of work directories can be guessed: one that somebody else has put there is none.
     match fs::symlink_metadata(dir) {
-        Ok(found) if found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & 0o077 == 0 => {}
+        Ok(found) if found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() && is_private(found.mode()) => {}
         _ => return Ok(Found::Nothing),
     }
     let path = dir.join(OWNER);

@@ -16,6 +16,8 @@ pub enum CiCommand {
     Apply(CiApplyArgs),
     /// Say whether what waits in a merge queue could be applied now
     Check(CiCheckArgs),
+    /// End what an earlier step of this job could not, because it was cancelled or killed
+    Finish(CiFinishArgs),
     /// List the projects, or those that a change concerns: for a matrix of jobs
     Projects(CiProjectsArgs),
 }
@@ -68,6 +70,17 @@ pub struct CiCheckArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub job: CiJobArgs,
+}
+
+/// `kl ci finish`.
+#[derive(Debug, Args)]
+pub struct CiFinishArgs {
+    /// Wait for so long for a Terraform that goes on alone
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    pub wait: Duration,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
 }
 
 /// `kl ci projects`.

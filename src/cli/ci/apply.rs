@@ -74,7 +74,7 @@ pub(super) async fn run(job: &Job<'_>, args: &CiApplyArgs) -> Result<Exit, KlErr
             remember(&*store, request, info).await?;
             job.session.out.say(&format!("{} ({})", request, info.title.chars().take(100).collect::<String>()));
         }
-        outcomes.extend(in_order(job, &*store, args, &merge).await?);
+        outcomes.extend(Box::pin(in_order(job, &*store, args, &merge)).await?);
         if let Some((request, _)) = &merge.request {
             told.comment_url = comment::post(job, &*store, request).await.or(told.comment_url);
             told.request = Some(request.clone());

@@ -10,6 +10,7 @@ use super::job::Job;
 use super::outcome::{Outcome, Word, worst};
 use crate::clock;
 use crate::config::catalog::Listed;
+use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -291,7 +292,7 @@ fn outputs(job: &Job<'_>, outcomes: &[Outcome], told: &Told) {
         values.extend(only.run.iter().map(|run| ("run-id", run.to_string())));
         values.extend(only.plan_file.iter().map(|path| ("plan-file", path.clone())));
     }
-    let changes = outcomes.iter().any(|outcome| outcome.spec.as_ref().is_some_and(|spec| spec.has_changes()));
+    let changes = outcomes.iter().any(|outcome| outcome.spec.as_ref().is_some_and(PlanSpec::has_changes));
     values.push(("has-changes", changes.to_string()));
     values.push(("result", worst(outcomes).map_or("nothing", Word::text).to_owned()));
     values.extend(outcomes.iter().find_map(|outcome| outcome.conflict.clone()).map(|title| ("conflict", title)));
@@ -313,7 +314,7 @@ fn document(outcome: &Outcome) -> Value {
         "result": outcome.word.text(),
         "exit": outcome.exit() as u8,
         "spec": outcome.spec.as_ref().map(|spec| spec.id),
-        "has_changes": outcome.spec.as_ref().is_some_and(|spec| spec.has_changes()),
+        "has_changes": outcome.spec.as_ref().is_some_and(PlanSpec::has_changes),
         "plan_file": outcome.plan_file,
         "run": outcome.run,
         "serial": outcome.serial,

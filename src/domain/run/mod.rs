@@ -141,6 +141,9 @@ pub struct Origin {
     /// The job's page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_url: Option<String>,
+    /// What tells the job from every other one, also within the same pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
 }
 
 /// The versions that a plan or an apply ran with.

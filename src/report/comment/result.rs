@@ -149,7 +149,7 @@ pub fn advice(run: Option<&Run>, status: &Status) -> Vec<String> {
         Status::Refused => vec![
             "Plan the change again in a new request, and review what it says now; nothing is left to clean up"
                 .to_owned(),
-            format!("`kl explain {id}` tells what changed, and by whom"),
+            format!("`kl show {id}` tells what changed, and by whom"),
         ],
         Status::Quarantined | Status::Lost => vec![
             format!("`kl recover {id}` takes what was really changed into the state, and frees it"),

@@ -353,6 +353,7 @@ pub(super) async fn runs_are_found_by_their_request(f: &Fixture) {
             request: Some(7),
             commit: Some("a\0b".to_owned()),
             job_url: None,
+            job: None,
         };
         f.store.run_start(&run).await.unwrap();
         ids.push(run.id);

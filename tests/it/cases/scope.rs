@@ -175,9 +175,9 @@ fn a_plan_that_fails_leaves_nothing_behind() {
     said.says(&["for_each"]);
     assert!(!bed.path("repo/kl-plan.json").exists());
     assert_eq!(bed.leftovers(), Vec::<String>::new());
-    assert!(bed.exits(0, &["status"]).stdout.contains("There is no state yet"));
+    bed.exits(3, &["status"]).says(&["there is no database"]);
     bed.exits(1, &["apply", "live", "--auto-approve"]);
-    assert!(bed.exits(0, &["status"]).stdout.contains("There is no state yet"));
+    bed.exits(3, &["status"]).says(&["there is no database"]);
     assert_eq!(bed.leftovers(), Vec::<String>::new());
 }
 

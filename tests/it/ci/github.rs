@@ -117,7 +117,7 @@ impl Drop for Desk {
 
 fn two_requests_see_each_other_and_are_applied_at_the_same_time(database: &Database) {
     let desk = Desk::new(database);
-    let (_, first) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+    let (own, first) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
     let (_, second) = desk.request("two", "bob", "live/b.tf", &one("b", 2));
     // The second one knows the first; the first learns of the second with its next job.
     let comment = desk.comment(second);
@@ -125,9 +125,7 @@ fn two_requests_see_each_other_and_are_applied_at_the_same_time(database: &Datab
         comment.contains("terraform_data.b") && comment.contains("Independent of 1 other open request"),
         "{comment}"
     );
-    drop(
-        desk.on_request(desk.site.checkout("again").dir(), "alice", first, "synchronize").args(["ci", "plan"]).exits(0),
-    );
+    drop(desk.on_request(own.dir(), "alice", first, "synchronize").args(["ci", "plan"]).exits(0));
 
     // What each push leaves on the branch: the second one has both changes.
     let merged = desk.site.checkout("merged-one");
@@ -192,7 +190,7 @@ fn a_reservation_conflict_is_a_failed_check_that_names_the_holder(database: &Dat
     let merged = desk.site.checkout("merged");
     merged.write("live/a.tf", &one("a", 2));
     let push = desk.forge.merge(number, Merge::Commit);
-    crate::harness::wait_until("alice holds it", std::time::Duration::from_secs(60), || {
+    crate::harness::wait_until("alice holds it", std::time::Duration::from_mins(1), || {
         let held = database.value("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL");
         (held != Some("0".into())).then_some(())
     });
@@ -286,5 +284,38 @@ fn a_comment_that_cannot_be_posted_does_not_lose_the_result_of_an_apply() {
         let said = desk.on_push(merged.dir(), "alice", &push).args(["ci", "apply"]).exits(0).stderr;
         assert!(said.contains("was not updated"), "{said}");
         assert_tidy(&database, 2);
+    });
+}
+
+/// As when the runner kills the step's whole tree and goes on with the steps that always run.
+#[test]
+fn what_a_killed_step_left_is_finished_by_the_next_one() {
+    crate::harness::database::on(crate::harness::database::Backend::Sqlite, |database| {
+        let desk = Desk::new(&database);
+        let go = desk.site.path("go");
+        let slow = format!(
+            "resource \"terraform_data\" \"a\" {{\n  input = 2\n  triggers_replace = [\"x\"]\n  provisioner \"local-exec\" {{\n    command = \"touch {go}.begun; while [ ! -e {go} ]; do sleep 0.05; done\"\n  }}\n}}\n"
+        );
+        let (checkout, number) = desk.request("one", "alice", "live/a.tf", &slow);
+        let push = desk.forge.merge(number, Merge::Commit);
+        let applying = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).spawn();
+        let begun = desk.site.path("go.begun");
+        crate::harness::wait_until("terraform is at work", std::time::Duration::from_mins(1), || {
+            begun.exists().then_some(())
+        });
+        applying.signal(nix::sys::signal::Signal::SIGKILL);
+        drop(applying.ends());
+        // Terraform goes on alone, and is waited for.
+        fs::write(&go, "").unwrap();
+        let said = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "finish"]).exits(0).stderr;
+        assert!(said.contains("kl recover") && said.contains("terraform_data.a"), "{said}");
+        let comment = desk.comment(number);
+        assert!(comment.contains("kl recover"), "{comment}");
+        // The same job again continues where things stand.
+        drop(desk.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).exits(0));
+        assert_committed(&desk.site, "a", 2);
+        assert_eq!(desk.site.leftovers(), Vec::<String>::new());
+        let said = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "finish"]).exits(0).stderr;
+        assert!(said.contains("Nothing was left"), "{said}");
     });
 }

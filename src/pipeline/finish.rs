@@ -1,0 +1,48 @@
+//! Ending a run whose job is over and that could not end itself: what Terraform did is brought into the store first,
+//! because the machine may be gone a moment later.
+
+use super::Context;
+use super::evidence;
+use super::leftover::{self, Leftover};
+use crate::domain::run::Run;
+use crate::domain::run::event::RunEvent;
+use crate::error::KlError;
+
+/// What came of it.
+pub enum Finished {
+    /// Somebody still works for it, as the error says.
+    Working(KlError),
+    /// It is ended.
+    Ended {
+        /// Rows that Terraform changed, or was working on, and that stay reserved until they are recovered.
+        quarantined: Vec<String>,
+        /// Objects that may exist without being in any state.
+        unknown: Vec<String>,
+    },
+}
+
+/// Ends a live run whose kl is known to be gone.
+pub async fn finish(ctx: &Context, run: &Run) -> Result<Finished, KlError> {
+    let leftover = leftover::look(ctx, run.id).await?;
+    if let Leftover::Working(working) = &leftover {
+        return Ok(Finished::Working(working.refusal()));
+    }
+    let evidence = evidence::gather(ctx, run, leftover).await?;
+    if let (Some(checkpoint), Some(_)) = (&evidence.checkpoint, &evidence.here) {
+        ctx.store.checkpoint_put(run.id, checkpoint).await?;
+        // The checkpoint is complete now: no more than what it names has to stay reserved.
+        ctx.store.workplace_forget(run.id).await?;
+    }
+    let message = "the job ended before the run did; what terraform had done by then is on record".to_owned();
+    ctx.store.event_append(run.id, &[RunEvent::Warning { message }]).await?;
+    ctx.store.run_abort(run.id, &ctx.actor).await?;
+    if let Some(here) = evidence.here {
+        here.clear(ctx).await;
+    }
+    let standing = ctx.store.reservation_list(run.state).await?;
+    let own = standing.into_iter().filter(|reservation| reservation.run == run.id);
+    Ok(Finished::Ended {
+        quarantined: own.map(|reservation| reservation.claim.pattern.to_string()).collect(),
+        unknown: evidence.unknown,
+    })
+}
