@@ -1,8 +1,12 @@
 //! The workflows in examples/github and README.md, run by act with real jobs: the action installs kl, kl runs the real
 //! Terraform on a real database, and GitHub is a stand-in on loopback.
 
+use std::time::Duration;
+
 use camino::Utf8PathBuf;
 use kl_runner::forge::Push;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::harness::database::Database;
@@ -12,14 +16,15 @@ use crate::harness::kl::Kl;
 use crate::harness::providers::needs;
 use crate::harness::runners::{Workflow, act, commit, example, git, of_the_readme};
 use crate::harness::site::Site;
-use crate::stage::assert_tidy;
-use crate::template::{assert_refreshed, two_modules};
+use crate::harness::wait_until;
+use crate::template::{assert_refreshed, assert_versions, two_modules};
 
 on_both_databases!(
     a_request_is_planned_and_its_merge_applied,
     the_workflow_of_the_readme_does_both_in_one_job,
     the_queue_is_told_whether_the_plan_still_holds,
     a_matrix_has_a_job_for_each_project_that_the_change_concerns,
+    what_a_killed_apply_left_is_ended_by_the_last_step,
     a_fork_gets_a_plan_and_nothing_fails,
     the_nightly_refresh_takes_what_differs_into_the_state,
 );
@@ -49,6 +54,7 @@ impl Desk {
         let forge = GithubStandIn::start();
         let mut workflow = Workflow::saying(site, act, text);
         workflow.env("GITHUB_API_URL", &forge.url());
+        workflow.env("GITHUB_GRAPHQL_URL", &format!("{}/graphql", forge.url()));
         workflow.secret("GITHUB_TOKEN", JOB_TOKEN);
         for name in ["KL_DATABASE_URL", "KL_PLAN_DATABASE_URL"] {
             workflow.secret(name, database.url());
@@ -134,12 +140,12 @@ fn plan_and_apply(desk: Desk, database: &Database) {
     let comment = desk.comment(number);
     assert!(comment.contains("terraform_data.db") && comment.contains("terraform_data.web"), "{comment}");
     assert_eq!(desk.checks(&desk.forge.head(number)), pair("plan", "success"));
-    assert_tidy(database, 2);
+    assert_versions(database, 2);
 
     let push = desk.forge.merge(number, Merge::Squash);
     let said = desk.on_push(&push).exits(0).stdout;
     assert!(said.contains("::set-output:: result=committed"), "{said}");
-    assert_tidy(database, 4);
+    assert_versions(database, 4);
     desk.assert_applied(2);
     let comment = desk.comment(number);
     assert!(comment.contains("serial"), "{comment}");
@@ -181,6 +187,7 @@ fn the_queue_is_told_whether_the_plan_still_holds(database: &Database) {
     drop(desk.workflow.site().kl().args(["apply", "db", "--auto-approve", "--actor", "bob"]).exits(0));
     let said = desk.workflow.on("merge_group", &group).exits(1).stdout;
     assert!(said.contains("::set-output:: result=stale") && said.contains("exit status 4"), "{said}");
+    drop((desk.comment(number), desk.checks(&desk.forge.head(number))));
     assert_eq!(desk.workflow.site().leftovers(), Vec::<String>::new());
 }
 
@@ -201,11 +208,39 @@ fn a_matrix_has_a_job_for_each_project_that_the_change_concerns(database: &Datab
     desk.forge.finish();
 }
 
+fn what_a_killed_apply_left_is_ended_by_the_last_step(database: &Database) {
+    let Some(act) = act() else { return };
+    let desk = Desk::new(database, act, &example("examples/github/plan-and-apply/kl.yml"));
+    let site = desk.workflow.site();
+    // A provisioner that says who kl is, and waits: it is Terraform's child, and Terraform is kl's.
+    let (pid, go) = (site.path("pid"), site.path("go"));
+    let wait = format!("ps -o ppid= -p $PPID >{pid}.new && mv {pid}.new {pid}; until [ -e {go} ]; do sleep 0.05; done");
+    let slow =
+        "resource \"terraform_data\" \"slow\" {\n  provisioner \"local-exec\" {\n    command = \"COMMAND\"\n  }\n}\n";
+    site.write("db/slow.tf", &slow.replace("COMMAND", &wait));
+    commit(site);
+    let number = desk.forge.open_request(&OpenRequest::new("Slow", &["db/slow.tf"]));
+    drop(desk.on_request(number).exits(0));
+    let push = desk.forge.merge(number, Merge::Squash);
+    let job = desk.on_push(&push).spawn();
+    let kl = wait_until("the provisioner runs", Duration::from_mins(2), || std::fs::read_to_string(&pid).ok());
+    kill(Pid::from_raw(kl.trim().parse().unwrap()), Signal::SIGKILL).unwrap();
+    let ended = "SELECT count(*) FROM runs WHERE status IN ('failed', 'lost')";
+    std::fs::write(&go, "").unwrap();
+    let said = job.exits(1).stdout;
+    assert!(said.contains("is ended") && said.contains("terraform_data.slow"), "{said}");
+    assert_eq!(database.value(ended), Some("1".into()), "{said}");
+    let comment = desk.comment(number);
+    assert!(comment.contains("kl recover"), "{comment}");
+    drop((desk.checks(&desk.forge.head(number)), desk.checks(&push.after)));
+    desk.forge.finish();
+}
+
 fn a_fork_gets_a_plan_and_nothing_fails(database: &Database) {
     let Some(act) = act() else { return };
     let text = example("examples/github/plan-and-apply/kl.yml");
     let mut desk = Desk::new(database, act, &text);
-    desk.workflow.secret("KL_PLAN_DATABASE_URL", "");
+    desk.workflow.without_secret("KL_PLAN_DATABASE_URL");
     desk.forge.deny(Permission::Comments);
     desk.forge.deny(Permission::Checks);
     let number = desk.request(2);

@@ -257,6 +257,11 @@ impl Workflow {
         self.secrets.insert(name.to_owned(), value.to_owned());
     }
 
+    /// Takes a secret away, as from a request of a fork.
+    pub(crate) fn without_secret(&mut self, name: &str) {
+        self.secrets.remove(name);
+    }
+
     /// Sets a variable that a runner would set.
     pub(crate) fn env(&mut self, name: &str, value: &str) {
         self.env.insert(name.to_owned(), value.to_owned());
@@ -268,7 +273,9 @@ impl Workflow {
         fs::write(&file, payload.to_string()).expect("the site is ours");
         let text = fs::read_to_string(self.site.repo().join(&self.file)).expect("it was written");
         let mut command = self.site.kl().instead(self.act.as_str());
+        // The runner hands its own environment on to jobs; a database must come by the workflow.
         command = command
+            .without("KL_DATABASE_URL")
             .env("XDG_CACHE_HOME", self.site.path("act").as_str())
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .args([event, "--workflows", self.file.as_str(), "--eventpath", file.as_str()])
@@ -355,6 +362,7 @@ impl Pipeline {
             .site
             .kl()
             .instead(self.runner.as_str())
+            .without("KL_DATABASE_URL")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .args(["--force-shell-executor", "--no-color"])
             .args(["--ignore-predefined-vars".to_owned(), names.join(",")]);
