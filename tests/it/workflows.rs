@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::harness::database::Database;
+use crate::harness::database::{Backend, Database, on};
 use crate::harness::forge::github::{GithubStandIn, JOB_TOKEN, Permission, REPOSITORY};
 use crate::harness::forge::{Merge, OpenRequest};
 use crate::harness::kl::Kl;
@@ -160,6 +160,14 @@ fn a_request_is_planned_and_its_merge_applied(database: &Database) {
     plan_and_apply(Desk::new(database, act, &text), database);
 }
 
+#[test]
+fn with_roles_of_a_cloud_it_is_the_same() {
+    let Some(act) = act() else { return };
+    on(Backend::Sqlite, |database| {
+        plan_and_apply(Desk::new(&database, act, &example("examples/github/oidc/kl.yml")), &database);
+    });
+}
+
 fn the_workflow_of_the_readme_does_both_in_one_job(database: &Database) {
     let Some(act) = act() else { return };
     plan_and_apply(Desk::new(database, act, &of_the_readme("# .github/workflows/kl.yml")), database);
@@ -225,7 +233,7 @@ fn what_a_killed_apply_left_is_ended_by_the_last_step(database: &Database) {
     let job = desk.on_push(&push).spawn();
     let kl = wait_until("the provisioner runs", Duration::from_mins(2), || std::fs::read_to_string(&pid).ok());
     kill(Pid::from_raw(kl.trim().parse().unwrap()), Signal::SIGKILL).unwrap();
-    let ended = "SELECT count(*) FROM runs WHERE status IN ('failed', 'lost')";
+    let ended = "SELECT count(*) FROM runs WHERE status = 'aborted'";
     std::fs::write(&go, "").unwrap();
     let said = job.exits(1).stdout;
     assert!(said.contains("is ended") && said.contains("terraform_data.slow"), "{said}");

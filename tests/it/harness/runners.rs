@@ -176,7 +176,7 @@ impl Releases {
             .output()
             .expect("tar runs");
         assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
-        let sum: String = Sha256::digest(&packed.stdout).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sum = Sha256::digest(&packed.stdout).iter().fold(String::new(), |sum, byte| format!("{sum}{byte:02x}"));
         self.put(&format!("v{version}/{}", archive()), &packed.stdout);
         format!("{sum}  {}\n", archive())
     }
@@ -211,7 +211,6 @@ impl Releases {
 pub(crate) struct Workflow {
     site: Site,
     act: Utf8PathBuf,
-    releases: Releases,
     file: String,
     secrets: BTreeMap<String, String>,
     env: BTreeMap<String, String>,
@@ -239,17 +238,12 @@ impl Workflow {
             ("TF_CLI_CONFIG_FILE".to_owned(), site.path("terraformrc").into_string()),
             ("TMPDIR".to_owned(), site.path("tmp").into_string()),
         ]);
-        Self { site, act, releases, file, secrets: BTreeMap::new(), env }
+        Self { site, act, file, secrets: BTreeMap::new(), env }
     }
 
     /// The site.
     pub(crate) fn site(&self) -> &Site {
         &self.site
-    }
-
-    /// Where kl is installed from.
-    pub(crate) fn releases(&self) -> &Releases {
-        &self.releases
     }
 
     /// Sets a secret of the repository.
@@ -352,7 +346,7 @@ impl Pipeline {
         self.variables.insert(name.to_owned(), value.to_owned());
     }
 
-    /// The runner with these variables, as CI_PIPELINE_SOURCE and the like, to be run.
+    /// The runner with these variables, as `CI_PIPELINE_SOURCE` and the like, to be run.
     pub(crate) fn on(&self, variables: &[(&str, &str)]) -> Kl {
         let mut all = self.variables.clone();
         all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
