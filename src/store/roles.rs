@@ -13,7 +13,7 @@ struct Grant {
 type Grants<'a> = Vec<(&'a str, &'a str)>;
 
 /// Every table and view. Whoever plans reads the state, and writes specs and what the comment of its request is made of.
-/// Nobody deletes: history stays.
+/// Nobody deletes history.
 const GRANTS: &[Grant] = &[
     Grant { table: "kl_migrations", plan: "SELECT", apply: "SELECT" },
     Grant { table: "states", plan: "SELECT, INSERT", apply: "SELECT, INSERT, UPDATE" },
@@ -29,6 +29,8 @@ const GRANTS: &[Grant] = &[
     Grant { table: "run_events", plan: "SELECT", apply: "SELECT, INSERT" },
     // Checkpoints hold what a failed apply has done, with secrets; plans have no use for them.
     Grant { table: "run_checkpoints", plan: "", apply: "SELECT, INSERT, UPDATE" },
+    // Where a run works stands there only while it does; plans look whether what it left may be cleared away.
+    Grant { table: "run_workplaces", plan: "SELECT", apply: "SELECT, INSERT, UPDATE, DELETE" },
     Grant { table: "requests", plan: "SELECT, INSERT, UPDATE", apply: "SELECT, INSERT, UPDATE" },
     Grant { table: "request_projects", plan: "SELECT, INSERT, UPDATE", apply: "SELECT, INSERT, UPDATE" },
     Grant { table: "comments", plan: "SELECT, INSERT, UPDATE", apply: "SELECT, INSERT, UPDATE" },
@@ -64,7 +66,7 @@ impl Roles<'_> {
         let applies = GRANTS.iter().map(|grant| (grant.table, grant.apply)).collect();
         let roles: [(&str, &str, Grants<'_>); 2] = [
             (self.plan, "plans: reads states, writes specs and what comments are made of", plans),
-            (self.apply, "applies: reserves, commits, and records runs; deletes nothing", applies),
+            (self.apply, "applies: reserves, commits, and records runs; deletes no history", applies),
         ];
         for (name, what, grants) in roles {
             let role = quoted(name);

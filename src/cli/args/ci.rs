@@ -95,4 +95,10 @@ pub struct CiProjectsArgs {
     /// Only projects that the commits since this branch or commit concern
     #[arg(long, value_name = "REF")]
     pub base: Option<String>,
+    /// All projects, also in a job on a request or a push, where the default is those that it concerns
+    #[arg(long, conflicts_with_all = ["base", "changed"])]
+    pub all: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
 }

@@ -187,7 +187,7 @@ pub(super) fn changes(files: Vec<ChangedFile>) -> Vec<Change> {
 }
 
 /// A client for the job's forge; none outside CI, and none without a token.
-fn connect(session: &Session, ci: &CiContext) -> Result<Option<Arc<dyn Forge>>, KlError> {
+pub(in crate::cli) fn connect(session: &Session, ci: &CiContext) -> Result<Option<Arc<dyn Forge>>, KlError> {
     let get = |name: &str| session.env.get(name);
     let token = |names: &[&str]| names.iter().find_map(|name| get(name)).map(SecretString::from);
     let Some(api_url) = ci.api_url.clone() else { return Ok(None) };

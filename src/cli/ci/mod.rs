@@ -4,7 +4,7 @@ mod apply;
 mod check;
 mod comment;
 mod finish;
-mod job;
+pub(super) mod job;
 mod outcome;
 mod plan;
 mod projects;

@@ -5,13 +5,17 @@ use std::io::Read as _;
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
-use crate::cli::args::ci::CiProjectsArgs;
+use super::job::Job;
+use super::requests::Changed;
+use crate::cli::args::ci::{CiJobArgs, CiProjectsArgs};
 use crate::cli::project::Place;
 use crate::cli::{Session, git};
 use crate::config::affected::{Change, Reason};
 use crate::config::catalog::{Catalog, Listed};
+use crate::config::event::{CiEvent, PushEvent};
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::forge::Push;
 use crate::report::style::plain;
 use crate::report::table::columns;
 
@@ -25,7 +29,8 @@ pub(super) async fn run(session: &Session, args: CiProjectsArgs) -> Result<Exit,
     let changes = match (&args.changed, &args.base) {
         (Some(file), _) => Some(listed(session, file).await?),
         (None, Some(base)) => Some(git::changes(&place.root, base, &session.env).await?),
-        (None, None) => None,
+        (None, None) if args.all => None,
+        (None, None) => by_event(session, &args).await?,
     };
     let chosen: Vec<(&Listed, Vec<Reason>)> = match &changes {
         Some(changes) => catalog.affected(changes),
@@ -38,6 +43,34 @@ pub(super) async fn run(session: &Session, args: CiProjectsArgs) -> Result<Exit,
         })
     });
     Ok(Exit::Done)
+}
+
+/// In a job of a forge: the files of its request, of its push, or of its merge queue. None where every project counts.
+async fn by_event(session: &Session, args: &CiProjectsArgs) -> Result<Option<Vec<Change>>, KlError> {
+    let job = CiJobArgs { projects: Vec::new(), actor: args.actor.clone() };
+    let job = Job::start(session, &job)?;
+    let changed = match job.event()? {
+        _ if job.forge.is_none() => return Ok(None),
+        Some(CiEvent::Request(event) | CiEvent::MergeTrain(event)) => Changed::by_request(&job, event.number).await,
+        Some(CiEvent::MergeGroup(group)) => {
+            let push =
+                Push { branch: group.base_branch.clone(), before: group.base.clone(), after: group.head.clone() };
+            Changed::by_push(&job, &push).await
+        }
+        Some(CiEvent::Push(PushEvent { branch, before, after: Some(after), .. })) => {
+            let push = Push { branch: branch.clone(), before: before.clone(), after: after.clone() };
+            Changed::by_push(&job, &push).await
+        }
+        _ => return Ok(None),
+    };
+    match changed {
+        Ok(Changed::Files(files)) => Ok(Some(files)),
+        Ok(Changed::Anything) => Ok(None),
+        Err(error) => {
+            job.warn(&format!("{}; every project counts as changed", error.message()));
+            Ok(None)
+        }
+    }
 }
 
 /// Reads a list of changed files: a path on each line.

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::Session;
 use super::args::init::DoctorArgs;
+use super::ci::job::connect;
 use super::project::{self, Place};
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -96,6 +97,16 @@ pub async fn run(session: &Session, args: DoctorArgs) -> Result<Exit, KlError> {
     checks.extend(database::checks(session, place.as_ref().ok(), listed, ci.ci).await);
     checks.extend(program::checks(session, &args, place.as_ref().ok(), listed).await);
     checks.extend(job::checks(&ci));
+    match connect(session, &ci) {
+        Ok(Some(forge)) => checks.extend(access(&forge.access().await)),
+        Ok(None) if ci.forge.is_some() => checks.push(Check::warning(
+            "token",
+            "there is none: kl can neither ask the forge nor tell it anything",
+            "give the job KL_FORGE_TOKEN, GITHUB_TOKEN or CI_JOB_TOKEN",
+        )),
+        Ok(None) => {}
+        Err(error) => checks.push(Check::failed("token", &error)),
+    }
     let worst = checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Ok);
     session.out.result(&told(&args.dir, &checks, worst), || {
         json!({
