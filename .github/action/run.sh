@@ -50,7 +50,7 @@ if [ -n "$KL_INPUT_PROJECT" ]; then
   esac
 fi
 flag request "$KL_INPUT_REQUEST" apply
-flag wait "$KL_INPUT_WAIT" apply refresh
+flag wait "$KL_INPUT_WAIT" apply refresh finish
 flag lease "$KL_INPUT_LEASE" apply refresh
 flag timeout "$KL_INPUT_TIMEOUT" apply
 lines "$KL_INPUT_ARGS"

@@ -119,7 +119,7 @@ fn what_a_command_does_not_have_is_refused_with_an_annotation() {
     let cases = [
         (
             vec![("KL_INPUT_COMMAND", "plan"), ("KL_INPUT_WAIT", "10m")],
-            "`wait` is for apply/refresh, and not for `plan`",
+            "`wait` is for apply/refresh/finish, and not for `plan`",
         ),
         (vec![("KL_INPUT_COMMAND", "refresh"), ("KL_INPUT_PROJECT", "web")], "`project` is for plan, apply and check"),
         (vec![("KL_INPUT_COMMAND", "aply\n::add-mask::x")], "there is no command `aply???add-mask??x`"),

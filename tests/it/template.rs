@@ -5,7 +5,7 @@ use camino::Utf8PathBuf;
 use kl_runner::forge::Push;
 use serde_json::Value;
 
-use crate::harness::database::Database;
+use crate::harness::database::{Backend, Database, on};
 use crate::harness::forge::gitlab::{ACCESS_TOKEN, GitlabStandIn, JOB_TOKEN, PIPELINE, PROJECT};
 use crate::harness::forge::{Merge, OpenRequest};
 use crate::harness::kl::Kl;
@@ -183,6 +183,34 @@ fn plan_and_apply(desk: Desk, database: &Database) {
 fn a_merge_request_is_planned_and_its_merge_applied(database: &Database) {
     let Some(runner) = gitlab_ci_local() else { return };
     plan_and_apply(Desk::new(database, runner, &example("examples/gitlab/plan-and-apply/.gitlab-ci.yml")), database);
+}
+
+#[test]
+fn with_roles_of_a_cloud_it_is_the_same() {
+    let Some(runner) = gitlab_ci_local() else { return };
+    on(Backend::Sqlite, |database| {
+        plan_and_apply(Desk::new(&database, runner, &example("examples/gitlab/oidc/.gitlab-ci.yml")), &database);
+    });
+}
+
+#[test]
+fn the_jobs_of_a_matrix_write_one_note() {
+    let Some(runner) = gitlab_ci_local() else { return };
+    on(Backend::Sqlite, |database| {
+        let desk = Desk::new(&database, runner, &example("examples/gitlab/matrix/.gitlab-ci.yml"));
+        let number = desk.request(2);
+        let said = desk.on_request(number, "detached").exits(0).stdout;
+        assert!(said.contains("PASS  kl-plan: [network]") && said.contains("PASS  kl-plan: [web]"), "{said}");
+        let notes = desk.forge.comments(number);
+        let [note] = notes.as_slice() else { panic!("{notes:?}") };
+        assert!(
+            note.body.contains("terraform_data.network") && note.body.contains("terraform_data.web"),
+            "{}",
+            note.body
+        );
+        drop(desk.forge.statuses(&desk.forge.head(number)));
+        desk.forge.finish();
+    });
 }
 
 fn the_pipeline_of_the_readme_does_the_same(database: &Database) {

@@ -70,8 +70,8 @@ pub(crate) fn of_the_readme(first: &str) -> String {
     block.unwrap_or_else(|| panic!("README.md has no block that begins with {first:?}")).0.to_owned()
 }
 
-/// Runs git in the site's checkout, and gives what it says.
-pub(crate) fn git(site: &Site, args: &[&str]) -> String {
+/// Runs git in the site's checkout.
+fn git(site: &Site, args: &[&str]) {
     let done = Command::new("git")
         .args(["-c", "user.name=alice", "-c", "user.email=alice@example.com", "-c", "commit.gpgSign=false"])
         .args(args)
@@ -80,7 +80,6 @@ pub(crate) fn git(site: &Site, args: &[&str]) -> String {
         .output()
         .expect("git runs");
     assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
 /// Makes the site's checkout a real one, with a commit of everything in it.
@@ -90,11 +89,10 @@ fn begin(site: &Site, origin: &str) {
     commit(site);
 }
 
-/// Commits everything in the site's checkout, and gives the commit.
-pub(crate) fn commit(site: &Site) -> String {
+/// Commits everything in the site's checkout.
+pub(crate) fn commit(site: &Site) {
     git(site, &["add", "--all"]);
     git(site, &["commit", "--quiet", "--message=All of it"]);
-    git(site, &["rev-parse", "HEAD"])
 }
 
 /// A copy of the action, as the runner would have fetched it.
@@ -211,8 +209,6 @@ impl Releases {
 pub(crate) struct Workflow {
     site: Site,
     act: Utf8PathBuf,
-    /// Where kl is installed from, for as long as this lives.
-    _releases: Releases,
     file: String,
     secrets: BTreeMap<String, String>,
     env: BTreeMap<String, String>,
@@ -240,7 +236,7 @@ impl Workflow {
             ("TF_CLI_CONFIG_FILE".to_owned(), site.path("terraformrc").into_string()),
             ("TMPDIR".to_owned(), site.path("tmp").into_string()),
         ]);
-        Self { site, act, _releases: releases, file, secrets: BTreeMap::new(), env }
+        Self { site, act, file, secrets: BTreeMap::new(), env }
     }
 
     /// The site.
