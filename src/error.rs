@@ -53,6 +53,13 @@ impl KlError {
         self
     }
 
+    /// The error without what was said to do next: it has been done.
+    #[must_use]
+    pub fn without_hints(mut self) -> Self {
+        self.hints.clear();
+        self
+    }
+
     /// The exit code.
     #[must_use]
     pub fn exit(&self) -> Exit {

@@ -11,6 +11,7 @@ use super::reserve::{self, Heartbeat};
 use super::stale::{self, Verdict};
 use super::{Context, Project, Rules, leftover};
 use crate::clock;
+use crate::config::policy::OnFailure;
 use crate::domain::coordination::reservation::{Blocker, HeldAs};
 use crate::domain::coordination::slice;
 use crate::domain::id::{RunId, Serial};
@@ -125,8 +126,27 @@ pub async fn apply(
     };
     match result {
         Ok(report) => Ok(report),
-        Err(halt) => Err(finish(ctx, &recorder, *halt).await),
+        Err(halt) => {
+            let salvage = rules.on_failure == OnFailure::Salvage && !halt.end.quarantine.is_empty();
+            let failure = finish(ctx, &recorder, *halt).await;
+            Err(if salvage { salvaged(ctx, run, failure).await } else { failure })
+        }
     }
+}
+
+/// `on_failure: salvage`: what terraform has done is committed at once, unless a person has to look first.
+async fn salvaged(ctx: &Context, run: RunId, mut failure: ApplyFailure) -> ApplyFailure {
+    ctx.begins(Stage::Recover);
+    failure.error = match recover::by_same_spec(ctx, run).await {
+        Ok(recover::Attempt::Done) => failure
+            .error
+            .without_hints()
+            .hint("what terraform had done is in the state, as `on_failure: salvage` says; plan again for the rest"),
+        Ok(recover::Attempt::TooEarly(why) | recover::Attempt::Refused(why)) | Err(why) => {
+            failure.error.hint(format!("what terraform had done could not be salvaged: {}", why.message()))
+        }
+    };
+    failure
 }
 
 /// Asks Terraform to stop when the time is over, and waits for the story to come to its end.

@@ -1,10 +1,12 @@
 //! From what the store knows of a request to what its comment, checks and summaries show.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 
 use super::stale;
 use crate::domain::address::Address;
-use crate::domain::coordination::forecast::forecast;
+use crate::domain::coordination::forecast::{ForecastRelation, forecast};
 use crate::domain::coordination::reservation::{Blocker, Claim, blockers};
 use crate::domain::coordination::staleness::Staleness;
 use crate::domain::id::{RunId, StateId};
@@ -213,6 +215,37 @@ pub async fn standing(store: &dyn Store, request: &RequestRef, project: &str) ->
     let held = store.reservation_list(place.state).await?;
     let in_the_way = blockers(nobody(), i64::MAX, &spec.claims(), &held, store.now().await?);
     Ok(Some(Standing { spec, since, in_the_way }))
+}
+
+/// Open requests of the same repository whose plans are near these ones, those that meet them first. `all` keeps those that
+/// are independent, too.
+pub async fn neighbours(
+    store: &dyn Store,
+    request: &RequestRef,
+    specs: &[&PlanSpec],
+    all: bool,
+) -> Result<Vec<RequestRef>, KlError> {
+    let mut found: BTreeMap<RequestRef, ForecastRelation> = BTreeMap::new();
+    for spec in specs.iter().filter(|spec| spec.has_changes()) {
+        let Some(head) = store.state_find(&spec.state.name).await? else { continue };
+        let claims = spec.claims();
+        for other in store.open_specs(head.id, MAX_FORECAST).await? {
+            let here = other.request.forge == request.forge && other.request.repository == request.repository;
+            if !here || other.request == *request || other.phase != RequestPhase::Open {
+                continue;
+            }
+            // One that another version of kl has stored says nothing that this one could compare.
+            let Ok(theirs) = read(&other.spec) else { continue };
+            let (relation, _) = forecast(&claims, &theirs.claims());
+            if theirs.has_changes() && (all || relation != ForecastRelation::Independent) {
+                let worst = found.entry(other.request).or_insert(relation);
+                *worst = relation.max(*worst);
+            }
+        }
+    }
+    let mut near: Vec<(RequestRef, ForecastRelation)> = found.into_iter().collect();
+    near.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| b.0.number.cmp(&a.0.number)));
+    Ok(near.into_iter().map(|(request, _)| request).collect())
 }
 
 /// A run that holds nothing: whoever holds something is somebody else.

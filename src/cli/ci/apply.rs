@@ -1,7 +1,6 @@
 //! `kl ci apply`: applies what was merged, as it was reviewed.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::comment;
 use super::job::Job;
@@ -74,11 +73,16 @@ pub(super) async fn run(job: &Job<'_>, args: &CiApplyArgs) -> Result<Exit, KlErr
             remember(&*store, request, info).await?;
             job.session.out.say(&format!("{} ({})", request, info.title.chars().take(100).collect::<String>()));
         }
-        outcomes.extend(Box::pin(in_order(job, &*store, args, &merge)).await?);
+        let done = Box::pin(in_order(job, &*store, args, &merge)).await?;
         if let Some((request, _)) = &merge.request {
             told.comment_url = comment::post(job, &*store, request).await.or(told.comment_url);
             told.request = Some(request.clone());
+            // Whose plan no longer holds learns it now, and not at the merge.
+            let committed = done.iter().filter(|outcome| outcome.word == Word::Committed);
+            let specs: Vec<_> = committed.filter_map(|outcome| outcome.spec.as_ref()).collect();
+            comment::tell_neighbours(job, &*store, request, &specs, false).await;
         }
+        outcomes.extend(done);
     }
     told.store = Some(store);
     publish::apply(job, &outcomes, &told).await;
@@ -239,7 +243,7 @@ async fn applied(
     let options = ApplyOptions {
         dry_run: false,
         lease: args.lease,
-        wait: args.wait.or(Some(Duration::ZERO)).filter(|wait| !wait.is_zero()),
+        wait: args.wait,
         timeout: args.timeout,
         lane: LaneChoice::Auto,
         accept_values: false,

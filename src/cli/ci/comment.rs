@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::job::Job;
 use crate::clock;
 use crate::domain::digest::sha256;
+use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::RequestRef;
 use crate::error::KlError;
 use crate::forge::{Forge, comment_marker};
@@ -37,6 +38,29 @@ pub(super) async fn post(job: &Job<'_>, store: &dyn Store, request: &RequestRef)
     };
     job.warn(&format!("the comment on {} was not updated: {why}", request.short()));
     None
+}
+
+/// So many other requests learn of a plan or an apply at once; the others do with their next job.
+const MAX_NEIGHBOURS: usize = 8;
+
+/// Renders the comments of other requests that these specs are near to: each sees the other in its forecast. Only where
+/// kl has commented already.
+pub(super) async fn tell_neighbours(
+    job: &Job<'_>,
+    store: &dyn Store,
+    request: &RequestRef,
+    specs: &[&PlanSpec],
+    all: bool,
+) {
+    let near = match request::neighbours(store, request, specs, all).await {
+        Ok(near) => near,
+        Err(error) => return job.warn(&format!("other requests were not told: {}", error.message())),
+    };
+    for other in near.into_iter().take(MAX_NEIGHBOURS) {
+        if matches!(store.comment_find(&other).await, Ok(Some(_))) {
+            drop(post(job, store, &other).await);
+        }
+    }
 }
 
 async fn in_turn(

@@ -240,6 +240,8 @@ async fn plan_all(job: &Job<'_>, task: Task<'_>, args: &CiPlanArgs) -> Result<Ex
         freshen(job, &**store, request).await;
         told.comment_url = comment::post(job, &**store, request).await;
         told.request = Some(request.clone());
+        let specs: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.spec.as_ref()).collect();
+        comment::tell_neighbours(job, &**store, request, &specs, true).await;
     }
     publish::plan(job, &outcomes, &told, args.report.as_deref()).await;
     Ok(outcome::exit(&outcomes))

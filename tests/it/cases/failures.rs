@@ -214,3 +214,21 @@ fn a_move_that_is_followed_by_a_failure_is_recovered_at_its_new_address() {
     assert_eq!(names(&bed), ["terraform_data.broken", "terraform_data.new"]);
     bed.settled(&[]);
 }
+
+#[test]
+fn with_salvage_what_was_finished_is_committed_at_once() {
+    let bed = Bed::new(CONFIG);
+    std::fs::write(bed.path("repo/kl.yaml"), "policies: { on_failure: salvage }\n").expect("the directory is ours");
+    let var = format!("fixed={}", bed.path("fixed"));
+    bed.plan(&["--var", &var]);
+    let said = bed.apply(1, &["--var", &var]);
+    said.says(&["local-exec", "on_failure: salvage"]);
+    assert!(!said.stderr.contains("kl recover"), "{said}");
+    assert_eq!(names(&bed), ["terraform_data.broken", "terraform_data.first"]);
+    assert!(!bed.exits(0, &["status"]).stdout.contains("quarantined"));
+    // The rest is a plan of its own.
+    std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
+    bed.plan(&["--var", &var]);
+    bed.apply(0, &["--var", &var]);
+    assert_eq!(bed.leftovers(), Vec::<String>::new());
+}

@@ -119,15 +119,13 @@ impl Drop for Desk {
 
 fn two_requests_see_each_other_and_are_applied_at_the_same_time(database: &Database) {
     let desk = Desk::new(database);
-    let (own, first) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+    let (_, first) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
     let (_, second) = desk.request("two", "bob", "live/b.tf", &one("b", 2));
-    // The second one knows the first; the first learns of the second with its next job.
-    let comment = desk.comment(second);
-    assert!(
-        comment.contains("terraform_data.b") && comment.contains("Independent of 1 other open request"),
-        "{comment}"
-    );
-    drop(desk.on_request(own.dir(), "alice", first, "synchronize").args(["ci", "plan"]).exits(0));
+    // Each sees the other one, also the one that was there first.
+    for (number, address) in [(first, "terraform_data.a"), (second, "terraform_data.b")] {
+        let comment = desk.comment(number);
+        assert!(comment.contains(address) && comment.contains("Independent of 1 other open request"), "{comment}");
+    }
 
     // What each push leaves on the branch: the second one has both changes.
     let merged = desk.site.checkout("merged-one");
@@ -162,6 +160,8 @@ fn of_two_requests_that_overlap_the_second_has_to_plan_again(database: &Database
     merged.write("live/a.tf", &one("a", 2));
     let push = desk.forge.merge(first, Merge::Squash);
     drop(desk.on_push(merged.dir(), "alice", &push).args(["ci", "apply"]).exits(0));
+    // The second one is told that its plan no longer holds, before anybody merges it.
+    assert!(desk.comment(second).contains("has to be planned again"), "{}", desk.comment(second));
     let later = desk.site.checkout("merged-two");
     later.write("live/a.tf", &one("a", 3));
     let push = desk.forge.merge(second, Merge::Squash);
