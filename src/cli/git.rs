@@ -33,6 +33,11 @@ pub(super) async fn default_branch(root: &Utf8Path, env: &EnvSnapshot) -> Option
     }
 }
 
+/// The commit that is checked out.
+pub(super) async fn head(root: &Utf8Path, env: &EnvSnapshot) -> Option<String> {
+    line(git(root, &["rev-parse", "--verify", "HEAD"], env).await)
+}
+
 /// The only line of an answer. A repository that cannot answer has nothing to say.
 fn line(output: Result<Vec<u8>, KlError>) -> Option<String> {
     let text = String::from_utf8(output.ok()?).ok()?;

@@ -105,7 +105,8 @@ fn a_planning_role_can_neither_change_the_trunk_nor_drop_history() {
             database.rows("SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public'");
         for table in tables.into_iter().flatten().flatten() {
             for role in [&roles.plan, &roles.apply] {
-                assert!(!may(role, &table, "DELETE, TRUNCATE"), "{role} may delete from {table}");
+                let forgets = table == "run_workplaces" && *role == roles.apply;
+                assert!(forgets || !may(role, &table, "DELETE, TRUNCATE"), "{role} may delete from {table}");
             }
         }
     });

@@ -5,9 +5,10 @@ use camino::Utf8PathBuf;
 use super::job::Job;
 use super::outcome::{self, Outcome, Word};
 use super::publish::{self, Told};
-use super::requests::{Changed, remember};
+use super::requests::{Changed, freshen, remember};
 use super::{comment, publish::Group};
 use crate::cli::args::ci::CiPlanArgs;
+use crate::cli::git;
 use crate::cli::plan::write as write_spec;
 use crate::config::catalog::Listed;
 use crate::config::event::{CiEvent, RequestAction, RequestEvent};
@@ -67,7 +68,11 @@ pub(super) async fn run(job: &Job<'_>, args: &CiPlanArgs) -> Result<Exit, KlErro
         Some(CiEvent::Manual | CiEvent::Schedule) | None => {
             Task { projects: job.catalog.projects.iter().collect(), request: None, commit: None }
         }
-        Some(event @ (CiEvent::Comment(_) | CiEvent::Unknown { .. })) => {
+        Some(CiEvent::Comment(comment)) if !comment.trusted => {
+            return Ok(publish::nothing(job, "only owners, members and collaborators give orders by comment"));
+        }
+        Some(CiEvent::Comment(comment)) => by_comment(job, comment.request).await?,
+        Some(event @ CiEvent::Unknown { .. }) => {
             return Err(KlError::usage(format!("`kl ci plan` does not act on this event: {}", event.describe()))
                 .hint("run it on pull requests, merge queues, pushes, schedules, or by hand"));
         }
@@ -101,6 +106,33 @@ async fn of_request<'j>(job: &'j Job<'_>, event: &RequestEvent) -> Result<Task<'
         }
     };
     Ok(Task { projects: changed.projects(job), request: Some((request, info)), commit: Some(event.head.clone()) })
+}
+
+/// The projects of a request that somebody whom the repository trusts asks for in a comment. Such a job has the
+/// repository's secrets, and starts with the default branch checked out.
+async fn by_comment<'j>(job: &'j Job<'_>, number: u64) -> Result<Task<'j>, KlError> {
+    let request = job.request(number)?;
+    let info = job.forge()?.request(number).await?;
+    if info.from_fork {
+        return Err(KlError::usage(format!(
+            "{} comes from a fork, and a job on a comment has the repository's secrets: its code does not run here",
+            request.short()
+        ))
+        .hint("let its own pull_request job plan it, or bring its branch into this repository"));
+    }
+    let checked_out = git::head(&job.place.root, &job.session.env).await;
+    if checked_out.as_ref() != Some(&info.head) {
+        return Err(KlError::usage(format!(
+            "{} is at commit {}, and this is a checkout of {}",
+            request.short(),
+            info.head,
+            checked_out.as_deref().unwrap_or("no commit")
+        ))
+        .hint(format!("check out refs/pull/{number}/head: a job on a comment begins with the default branch")));
+    }
+    let projects = Changed::by_request(job, number).await?.projects(job);
+    let commit = Some(info.head.clone());
+    Ok(Task { projects, request: Some((request, info)), commit })
 }
 
 /// A request as its event has it, where the forge cannot be asked.
@@ -205,6 +237,7 @@ async fn plan_all(job: &Job<'_>, task: Task<'_>, args: &CiPlanArgs) -> Result<Ex
         {
             job.warn(&format!("{} has another head by now: {}", request.short(), short(&head)));
         }
+        freshen(job, &**store, request).await;
         told.comment_url = comment::post(job, &**store, request).await;
         told.request = Some(request.clone());
     }

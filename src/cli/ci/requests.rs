@@ -3,9 +3,12 @@
 use super::job::{Job, changes};
 use crate::config::affected::Change;
 use crate::config::catalog::Listed;
+use crate::domain::coordination::forecast::ForecastRelation;
 use crate::domain::request::RequestRef;
 use crate::error::KlError;
 use crate::forge::{ForgeError, Push, RequestInfo};
+use crate::pipeline::request;
+use crate::report::view::PlanView;
 use crate::store::Store;
 use crate::store::model::{RequestFacts, StoredRequest};
 
@@ -24,6 +27,31 @@ pub(super) async fn remember(
         merge_commit: info.merge_commit.clone(),
     };
     Ok(store.request_put(request, &facts).await?)
+}
+
+/// So many other requests are asked after.
+const MAX_ASKED: usize = 10;
+
+/// Asks after the other requests that a forecast names as in the way: one may have been closed without any job to say so.
+pub(super) async fn freshen(job: &Job<'_>, store: &dyn Store, request: &RequestRef) {
+    let Some(forge) = job.forge.as_deref() else { return };
+    let Ok(Some(view)) = request::view(store, request, None).await else { return };
+    let mut near: Vec<RequestRef> = Vec::new();
+    for project in &view.projects {
+        if let PlanView::Planned(planned) = &project.plan {
+            let meets = planned.forecast.iter().filter(|other| other.relation != ForecastRelation::Independent);
+            near.extend(meets.map(|other| other.request.clone()));
+        }
+    }
+    near.sort();
+    near.dedup();
+    let here = |other: &&RequestRef| other.forge == request.forge && other.repository == request.repository;
+    for other in near.iter().filter(here).take(MAX_ASKED) {
+        // Old news are better than none: the forecast is a courtesy.
+        if let Ok(info) = forge.request(other.number).await {
+            drop(remember(store, other, &info).await);
+        }
+    }
 }
 
 /// Which files changed, or that nobody can say.

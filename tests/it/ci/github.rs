@@ -20,6 +20,8 @@ on_both_databases!(
     a_reservation_conflict_is_a_failed_check_that_names_the_holder,
     a_merge_without_a_plan_fails_and_says_the_way_out,
     a_squash_merge_finds_its_request_and_running_the_job_again_changes_nothing,
+    a_request_that_was_closed_is_in_nobodys_way_any_more,
+    a_merge_queue_is_checked_with_every_request_in_it,
 );
 
 /// A repository on the stand-in, with its checkouts.
@@ -317,5 +319,72 @@ fn what_a_killed_step_left_is_finished_by_the_next_one() {
         assert_eq!(desk.site.leftovers(), Vec::<String>::new());
         let said = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "finish"]).exits(0).stderr;
         assert!(said.contains("Nothing was left"), "{said}");
+    });
+}
+
+fn a_request_that_was_closed_is_in_nobodys_way_any_more(database: &Database) {
+    let desk = Desk::new(database);
+    let (_, first) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+    let (own, second) = desk.request("two", "bob", "live/a.tf", &one("a", 3));
+    assert!(desk.comment(second).contains("Change one"), "{}", desk.comment(second));
+    // No job ran when it was closed.
+    desk.forge.close(first);
+    drop(desk.on_request(own.dir(), "bob", second, "synchronize").args(["ci", "plan"]).exits(0));
+    let comment = desk.comment(second);
+    assert!(!comment.contains("Change one") && comment.contains("ready to merge"), "{comment}");
+}
+
+fn a_merge_queue_is_checked_with_every_request_in_it(database: &Database) {
+    let desk = Desk::new(database);
+    let (_, first) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+    let (_, second) = desk.request("two", "bob", "live/b.tf", &one("b", 2));
+    let payload = |number: u64| {
+        json!({
+            "action": "checks_requested",
+            "merge_group": {
+                "head_sha": desk.forge.head(number),
+                "head_ref": format!("refs/heads/gh-readonly-queue/main/pr-{number}-{}", desk.forge.tip("main")),
+                "base_sha": desk.forge.tip("main"),
+                "base_ref": "refs/heads/main",
+            },
+        })
+    };
+    let queue = desk.site.checkout("queue");
+    for number in [first, second] {
+        let said =
+            desk.job(queue.dir(), "alice", "merge_group", &payload(number)).args(["ci", "check"]).exits(0).stderr;
+        assert!(said.contains("ready"), "{said}");
+    }
+    let checks = desk.forge.checks(&desk.forge.head(second));
+    assert!(checks.iter().any(|check| check.name == "kl check: live"), "{checks:?}");
+    // The trunk moves on under the second one.
+    let beside = desk.site.checkout("beside");
+    beside.write("live/b.tf", &one("b", 7));
+    drop(desk.site.kl().dir(beside.dir()).args(["apply", "live", "--auto-approve", "--actor", "carol"]).exits(0));
+    let said = desk.job(queue.dir(), "alice", "merge_group", &payload(second)).args(["ci", "check"]).exits(4).stderr;
+    assert!(said.contains("no longer holds") && said.contains("carol"), "{said}");
+    assert_tidy(database, 2);
+}
+
+#[test]
+fn only_people_whom_the_repository_trusts_give_orders_by_comment() {
+    crate::harness::database::on(crate::harness::database::Backend::Sqlite, |database| {
+        let desk = Desk::new(&database);
+        let (checkout, number) = desk.request("one", "alice", "live/a.tf", &one("a", 2));
+        let payload = |association: &str| {
+            json!({
+                "action": "created",
+                "issue": { "number": number, "pull_request": {} },
+                "comment": { "body": "kl plan", "author_association": association, "user": { "login": "mallory" } },
+            })
+        };
+        let comment = |association: &str| {
+            desk.job(checkout.dir(), "mallory", "issue_comment", &payload(association)).args(["ci", "plan"])
+        };
+        let said = comment("CONTRIBUTOR").exits(0).stderr;
+        assert!(said.contains("only owners, members and collaborators"), "{said}");
+        // The checkout is not the request's head.
+        let said = comment("MEMBER").exits(3).stderr;
+        assert!(said.contains("refs/pull/1/head"), "{said}");
     });
 }
