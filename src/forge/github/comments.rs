@@ -1,5 +1,7 @@
 //! The sticky comment on a pull request: found by author and marker, changed in place, or made.
 
+use std::time::Duration;
+
 use super::Github;
 use super::api::Verb;
 use super::wire::{Comment, CommentBody, User, ViewerAnswer};
@@ -7,10 +9,13 @@ use crate::forge::CommentRef;
 use crate::forge::error::ForgeError;
 use crate::forge::http::{Again, Answer, Trouble};
 use crate::forge::marker::{headed, leads};
-use crate::forge::patience::Budget;
+use crate::forge::patience::{Budget, Patience};
 
 /// Who writes when a job uses its own token: neither of GitHub's two ways of asking answers that token everywhere.
 const ACTIONS: &str = "github-actions[bot]";
+
+/// How long the GraphQL API is given to say whose token it is.
+const BRIEF: Duration = Duration::from_secs(10);
 
 impl Github {
     pub(super) async fn put_comment(
@@ -83,13 +88,16 @@ impl Github {
     /// The login that the token writes as.
     async fn whoami(&self) -> Result<String, ForgeError> {
         let what = "find out whose token it is";
-        let mut budget = self.api.patience.begin();
-        let answer =
-            self.api.graphql(&mut budget, "query{viewer{login}}").await.map_err(|trouble| trouble.error(what))?;
-        let viewer = answer.content::<ViewerAnswer>(what).ok().filter(|_| answer.done());
-        if let Some(viewer) = viewer.and_then(|answer| answer.data?.viewer) {
-            return Ok(viewer.login);
+        // Some servers and networks let nobody reach the GraphQL API: it is not waited for as long as for the other one.
+        let patience = self.api.patience;
+        let mut brief = Patience { total: patience.total.min(BRIEF), ..patience }.begin();
+        if let Ok(answer) = self.api.graphql(&mut brief, "query{viewer{login}}").await {
+            let viewer = answer.content::<ViewerAnswer>(what).ok().filter(|_| answer.done());
+            if let Some(viewer) = viewer.and_then(|answer| answer.data?.viewer) {
+                return Ok(viewer.login);
+            }
         }
+        let mut budget = patience.begin();
         match self.api.get::<User>(what, &mut budget, &self.api.user_path()).await {
             Ok(user) => Ok(user.login),
             Err(error @ ForgeError::Unavailable { .. }) => Err(error),
