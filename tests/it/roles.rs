@@ -30,9 +30,14 @@ impl<'a> Roles<'a> {
 
     /// The database's address for a role.
     fn url(&self, role: &str) -> String {
-        let (scheme, rest) = self.database.url().split_once("://").unwrap();
+        let url = self.database.url();
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let (scheme, rest) = base.split_once("://").unwrap();
         let rest = rest.split_once('@').map_or(rest, |(_, rest)| rest);
-        format!("{scheme}://{role}@{rest}")
+        // A server on a socket has no host in front of which a name could stand.
+        let others = query.split('&').filter(|part| !part.is_empty() && !part.starts_with("user="));
+        let query: Vec<String> = others.map(str::to_owned).chain([format!("user={role}")]).collect();
+        format!("{scheme}://{rest}?{}", query.join("&"))
     }
 }
 
