@@ -21,7 +21,7 @@ use crate::pipeline::apply::{ApplyOptions, apply};
 use crate::pipeline::execute::LaneChoice;
 use crate::pipeline::{Rules, preflight, request as facts};
 use crate::report::conflict;
-use crate::store::model::{ApplyResult, PlanOutcome, ProjectPlace};
+use crate::store::model::{ApplyResult, PlanOutcome};
 use crate::store::{Memory, Store};
 
 /// What was merged: a request, or commits that came without one.
@@ -32,19 +32,18 @@ struct Merge<'j> {
 
 /// Runs the command.
 pub(super) async fn run(job: &Job<'_>, args: &CiApplyArgs) -> Result<Exit, KlError> {
-    let (merges, commit) = match (args.request, job.event()?) {
-        (Some(number), _) => (vec![merged(job, job.forge()?.request(number).await?).await?], job.ci.checkout.clone()),
+    let merges = match (args.request, job.event()?) {
+        (Some(number), _) => vec![merged(job, job.forge()?.request(number).await?).await?],
         (None, Some(CiEvent::Push(push))) => {
             let Some(after) = push.after.clone() else {
                 return Ok(publish::nothing(job, &format!("the branch {} is gone", push.branch)));
             };
             let default = push.default_branch.as_ref().is_none_or(|branch| *branch == push.branch);
-            let push = Push { branch: push.branch.clone(), before: push.before.clone(), after: after.clone() };
-            (of_push(job, &push, default).await?, Some(after))
+            let push = Push { branch: push.branch.clone(), before: push.before.clone(), after };
+            of_push(job, &push, default).await?
         }
         (None, Some(CiEvent::Request(event))) if event.action == RequestAction::Merged => {
-            let commit = event.merge_commit.clone().or_else(|| job.ci.checkout.clone());
-            (vec![merged(job, job.forge()?.request(event.number).await?).await?], commit)
+            vec![merged(job, job.forge()?.request(event.number).await?).await?]
         }
         (None, Some(CiEvent::Request(event))) if event.action == RequestAction::Closed => {
             return Ok(publish::nothing(job, "the request was closed without a merge"));
@@ -57,7 +56,7 @@ pub(super) async fn run(job: &Job<'_>, args: &CiApplyArgs) -> Result<Exit, KlErr
         }
     };
     let mut outcomes = Vec::new();
-    let mut told = Told { commit, ..Told::default() };
+    let mut told = Told { commit: job.merged_commit(), ..Told::default() };
     if merges.iter().all(|merge| merge.projects.is_empty()) {
         for merge in &merges {
             if let (Some((request, info)), Memory::Open(store)) = (&merge.request, job.memory().await?) {
@@ -76,7 +75,6 @@ pub(super) async fn run(job: &Job<'_>, args: &CiApplyArgs) -> Result<Exit, KlErr
         let done = Box::pin(in_order(job, &*store, args, &merge)).await?;
         if let Some((request, _)) = &merge.request {
             told.comment_url = comment::post(job, &*store, request).await.or(told.comment_url);
-            told.request = Some(request.clone());
             // Whose plan no longer holds learns it now, and not at the merge.
             let committed = done.iter().filter(|outcome| outcome.word == Word::Committed);
             let specs: Vec<_> = committed.filter_map(|outcome| outcome.spec.as_ref()).collect();
@@ -279,12 +277,7 @@ async fn note(
 ) -> Result<(), KlError> {
     let state = store.state_ensure(&listed.state).await?.id;
     let result = ApplyResult {
-        place: ProjectPlace {
-            project: listed.name.clone(),
-            dir: listed.shown_dir().to_owned(),
-            workspace: listed.workspace.clone(),
-            state,
-        },
+        place: Job::remembered(listed, state),
         run: outcome.run,
         error: outcome.error.as_ref().filter(|_| outcome.run.is_none()).map(KlError::on_record),
         next: outcome.error.as_ref().map(|error| error.hints().to_vec()).unwrap_or_default(),

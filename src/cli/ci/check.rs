@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::comment;
 use super::job::Job;
 use super::outcome::{self, Outcome, Word};
 use super::publish::{self, Group, Told};
@@ -37,6 +38,7 @@ pub(super) async fn run(job: &Job<'_>) -> Result<Exit, KlError> {
     };
     let store = job.store().await?;
     let mut outcomes = Vec::new();
+    let mut comment_url = None;
     for number in requests {
         let request = job.request(number)?;
         let info = job.forge()?.request(number).await?;
@@ -54,11 +56,13 @@ pub(super) async fn run(job: &Job<'_>) -> Result<Exit, KlError> {
             drop(group);
             outcomes.push(outcome);
         }
+        // The last look before the merge: what has changed since the plan, and what is reserved now.
+        comment_url = comment::post(job, &*store, &request).await.or(comment_url);
     }
     if outcomes.is_empty() {
         return Ok(publish::nothing(job, "no project is concerned"));
     }
-    let told = Told { commit, store: Some(store), ..Told::default() };
+    let told = Told { commit, store: Some(store), comment_url, ..Told::default() };
     publish::check(job, &outcomes, &told).await;
     Ok(outcome::exit(&outcomes))
 }

@@ -125,6 +125,10 @@ async fn write(
     let Some(view) = request::view(store, request, job.server_url()).await? else {
         return Ok(None);
     };
+    // Most requests of a repository have nothing to do with kl, and are left in peace.
+    if view.projects.is_empty() && posted.is_none() {
+        return Ok(None);
+    }
     let text = comment::comment(&view, request.forge);
     let digest = sha256(&text);
     if posted.as_ref().is_some_and(|posted| posted.digest == digest) {

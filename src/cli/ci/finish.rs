@@ -7,6 +7,8 @@ use tokio::time::Instant;
 
 use super::comment;
 use super::job::Job;
+use super::outcome::Outcome;
+use super::publish::{self, Told};
 use crate::cli::args::ci::CiFinishArgs;
 use crate::domain::run::Run;
 use crate::error::KlError;
@@ -15,7 +17,7 @@ use crate::pipeline::Context;
 use crate::pipeline::finish::{Finished, finish};
 use crate::pipeline::request::request_of;
 use crate::report::style::{good, loud, plain};
-use crate::store::model::{ApplyResult, ProjectPlace};
+use crate::store::model::ApplyResult;
 use crate::store::{Memory, Store};
 
 /// So many live runs of a state are looked at.
@@ -38,6 +40,8 @@ pub(super) async fn run(job: &Job<'_>, args: &CiFinishArgs) -> Result<Exit, KlEr
     };
     let ctx = job.caller(None, None).with(store.clone());
     let mut ended = Vec::new();
+    let mut outcomes = Vec::new();
+    let told = Told { commit: job.merged_commit(), store: Some(store.clone()), ..Told::default() };
     let mut exit = Exit::Done;
     for state in store.state_list().await? {
         let live = store.run_list(state.id, true, MAX_RUNS).await?;
@@ -49,12 +53,13 @@ pub(super) async fn run(job: &Job<'_>, args: &CiFinishArgs) -> Result<Exit, KlEr
                 }
                 Finished::Ended { quarantined, unknown } => {
                     tell(job, &run, &quarantined, &unknown);
-                    note(job, &*store, &run, &quarantined).await?;
+                    outcomes.extend(note(job, &*store, &run, &quarantined).await?);
                     ended.push(json!({ "run": run.id, "quarantined": quarantined, "unknown": unknown }));
                 }
             }
         }
     }
+    publish::results(job, &outcomes, &told).await;
     if ended.is_empty() && exit == Exit::Done {
         job.session.out.say("Nothing was left: every run of this job has ended.");
     }
@@ -95,36 +100,39 @@ fn tell(job: &Job<'_>, run: &Run, quarantined: &[String], unknown: &[String]) {
     }
 }
 
-/// Puts it down for the run's request, and tells the request.
-async fn note(job: &Job<'_>, store: &dyn Store, run: &Run, quarantined: &[String]) -> Result<(), KlError> {
-    let Some(request) = request_of(&run.origin) else { return Ok(()) };
-    if store.request_find(&request).await?.is_none() {
-        return Ok(());
-    }
+/// Puts it down for the run's request and tells that; gives the projects of the run, for their checks.
+async fn note(job: &Job<'_>, store: &dyn Store, run: &Run, quarantined: &[String]) -> Result<Vec<Outcome>, KlError> {
+    let request = match request_of(&run.origin) {
+        Some(request) => store.request_find(&request).await?.map(|known| known.request),
+        None => None,
+    };
+    let next = if quarantined.is_empty() {
+        "run the job again".to_owned()
+    } else {
+        format!("run `kl recover {}`, then run the job again", run.id)
+    };
+    let mut outcomes = Vec::new();
     for listed in &job.catalog.projects {
         if store.state_find(&listed.state).await?.is_none_or(|head| head.id != run.state) {
             continue;
         }
-        let next = if quarantined.is_empty() {
-            vec!["run the job again".to_owned()]
-        } else {
-            vec![format!("run `kl recover {}`, then run the job again", run.id)]
-        };
-        let result = ApplyResult {
-            place: ProjectPlace {
-                project: listed.name.clone(),
-                dir: listed.shown_dir().to_owned(),
-                workspace: listed.workspace.clone(),
-                state: run.state,
-            },
-            run: Some(run.id),
-            error: None,
-            next,
-            job_url: job.job_url(),
-            check: None,
-        };
-        store.apply_result_put(&request, &result).await?;
+        if let Some(request) = &request {
+            let result = ApplyResult {
+                place: Job::remembered(listed, run.state),
+                run: Some(run.id),
+                error: None,
+                next: vec![next.clone()],
+                job_url: job.job_url(),
+                check: None,
+            };
+            store.apply_result_put(request, &result).await?;
+        }
+        let error = KlError::failed("the job ended before the run did").hint(next.clone());
+        let outcome = Outcome::failed(&listed.name, error);
+        outcomes.push(Outcome { request: request.clone(), run: Some(run.id), ..outcome });
     }
-    comment::post(job, store, &request).await;
-    Ok(())
+    if let Some(request) = &request {
+        comment::post(job, store, request).await;
+    }
+    Ok(outcomes)
 }

@@ -16,13 +16,14 @@ use crate::config::affected::Change;
 use crate::config::catalog::{Catalog, Listed};
 use crate::config::ci::CiContext;
 use crate::config::event::CiEvent;
-use crate::domain::id::Actor;
+use crate::domain::id::{Actor, StateId};
 use crate::domain::request::{ForgeKind, RequestRef};
 use crate::domain::run::Origin;
 use crate::error::KlError;
 use crate::forge::{self, ChangedFile, Forge, ForgeSettings, GithubSettings, GitlabSettings, Patience};
 use crate::pipeline::{Caller, Project};
 use crate::report::style::warn;
+use crate::store::model::ProjectPlace;
 use crate::store::{Memory, Store};
 
 /// What a command of `kl ci` works with.
@@ -125,6 +126,26 @@ impl<'a> Job<'a> {
         let state = StateArgs { state: Some(listed.state.clone()), workspace: Some(listed.workspace.clone()) };
         let place = Place { dir: self.dir(listed), ..self.place.clone() };
         place.project(&state, &InputArgs::default(), &self.session.env).await
+    }
+
+    /// A project as the store remembers it.
+    pub(super) fn remembered(listed: &Listed, state: StateId) -> ProjectPlace {
+        ProjectPlace {
+            project: listed.name.clone(),
+            dir: listed.shown_dir().to_owned(),
+            workspace: listed.workspace.clone(),
+            state,
+        }
+    }
+
+    /// The commit that a merge brought: the one that the checks of its apply belong to.
+    pub(super) fn merged_commit(&self) -> Option<String> {
+        let named = match &self.ci.event {
+            Ok(Some(CiEvent::Push(push))) => push.after.clone(),
+            Ok(Some(CiEvent::Request(event))) => event.merge_commit.clone(),
+            _ => None,
+        };
+        named.or_else(|| self.ci.checkout.clone())
     }
 
     /// The root module of a project.

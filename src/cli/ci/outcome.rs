@@ -128,7 +128,33 @@ pub(super) fn worst(outcomes: &[Outcome]) -> Option<Word> {
     outcomes.iter().rev().max_by_key(|outcome| rank(outcome.exit())).map(|outcome| outcome.word)
 }
 
+/// Whether this is the one of its project that needs a person most. Several requests in one job can concern the same
+/// project, and a commit has one check of a name: the good news of one must not cover the bad news of another.
+pub(super) fn speaks_for_its_project(outcome: &Outcome, outcomes: &[Outcome]) -> bool {
+    let of_project = outcomes.iter().filter(|other| other.project == outcome.project);
+    of_project.max_by_key(|other| rank(other.exit())).is_some_and(|worst| std::ptr::eq(worst, outcome))
+}
+
 /// The exit code of the whole job.
 pub(super) fn exit(outcomes: &[Outcome]) -> Exit {
     outcomes.iter().map(Outcome::exit).max_by_key(|exit| rank(*exit)).unwrap_or(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_outcome_of_a_project_is_the_one_that_its_check_tells() {
+        let outcomes = [
+            Outcome::failed("web", KlError::new(Exit::Stale, "it no longer holds")),
+            Outcome::new("web", Word::Committed),
+            Outcome::new("db", Word::Committed),
+            Outcome::new("db", Word::Noop),
+        ];
+        let speaking: Vec<bool> = outcomes.iter().map(|outcome| speaks_for_its_project(outcome, &outcomes)).collect();
+        assert_eq!(speaking, [true, false, false, true]);
+        assert_eq!(worst(&outcomes), Some(Word::Stale));
+        assert_eq!(exit(&outcomes), Exit::Stale);
+    }
 }

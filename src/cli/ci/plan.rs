@@ -18,7 +18,7 @@ use crate::error::KlError;
 use crate::exit::Exit;
 use crate::forge::{Push, RequestInfo};
 use crate::pipeline::{Rules, preflight};
-use crate::store::model::{Noted, PlanOutcome, PlanResult, ProjectPlace};
+use crate::store::model::{Noted, PlanOutcome, PlanResult};
 use crate::store::{Memory, Store};
 
 /// What is planned, and for whom.
@@ -239,7 +239,6 @@ async fn plan_all(job: &Job<'_>, task: Task<'_>, args: &CiPlanArgs) -> Result<Ex
         }
         freshen(job, &**store, request).await;
         told.comment_url = comment::post(job, &**store, request).await;
-        told.request = Some(request.clone());
         let specs: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.spec.as_ref()).collect();
         comment::tell_neighbours(job, &**store, request, &specs, true).await;
     }
@@ -293,12 +292,7 @@ async fn note(
 ) -> Result<(), KlError> {
     let state = store.state_ensure(&listed.state).await?.id;
     let result = PlanResult {
-        place: ProjectPlace {
-            project: listed.name.clone(),
-            dir: listed.shown_dir().to_owned(),
-            workspace: listed.workspace.clone(),
-            state,
-        },
+        place: Job::remembered(listed, state),
         head: head.to_owned(),
         outcome: match (&outcome.spec, &outcome.error) {
             (Some(spec), _) => PlanOutcome::Planned { spec: spec.id, values: outcome.values.clone() },

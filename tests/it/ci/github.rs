@@ -313,6 +313,12 @@ fn what_a_killed_step_left_is_finished_by_the_next_one() {
         assert!(said.contains("kl recover") && said.contains("terraform_data.a"), "{said}");
         let comment = desk.comment(number);
         assert!(comment.contains("kl recover"), "{comment}");
+        let checks = desk.forge.checks(push.after.as_str());
+        let check = checks.iter().find(|check| check.name == "kl apply: live").unwrap_or_else(|| panic!("{checks:?}"));
+        assert_eq!(check.conclusion.as_deref(), Some("failure"), "{check:?}");
+        assert!(check.told.to_string().contains("kl recover"), "{check:?}");
+        let summary = desk.file(checkout.dir(), "summary");
+        assert!(summary.contains("kl recover"), "{summary}");
         // The same job again continues where things stand.
         drop(desk.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).exits(0));
         assert_committed(&desk.site, "a", 2);
@@ -363,6 +369,12 @@ fn a_merge_queue_is_checked_with_every_request_in_it(database: &Database) {
     drop(desk.site.kl().dir(beside.dir()).args(["apply", "live", "--auto-approve", "--actor", "carol"]).exits(0));
     let said = desk.job(queue.dir(), "alice", "merge_group", &payload(second)).args(["ci", "check"]).exits(4).stderr;
     assert!(said.contains("no longer holds") && said.contains("carol"), "{said}");
+    let comment = desk.comment(second);
+    assert!(comment.contains("carol") && comment.contains("has to be planned again"), "{comment}");
+    // A request in the queue that has nothing to do with kl is left in peace.
+    let docs = desk.forge.open_request(&OpenRequest::new("Docs", &["README.md"]));
+    drop(desk.job(queue.dir(), "alice", "merge_group", &payload(docs)).args(["ci", "check"]).exits(0));
+    assert_eq!(desk.forge.comments(docs).len(), 0);
     assert_tidy(database, 2);
 }
 
