@@ -4,6 +4,9 @@
 #   ./benches/wide.sh                  10,000 resources: 100 modules (for_each) with 100 instances each, 5 of them changed
 #   MODULES=20 SIZE=20 ./benches/wide.sh
 #
+# Afterwards CREATE new resources (1,000 unless it says otherwise) are made in one apply. Terraform writes its whole
+# state for each of them, so this grows with the square of their number, with kl and without.
+#
 # kl is a release build; KL names another binary. The embedded SQLite database is measured, and PostgreSQL as well when
 # KL_TEST_POSTGRES_URL names a server on which databases may be created. The state is made by this script and imported;
 # the resources are Terraform's built-in terraform_data, so the network and providers play no part: what is measured is
@@ -16,6 +19,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 MODULES=${MODULES:-100}
 SIZE=${SIZE:-100}
 CHANGED=5
+CREATE=${CREATE:-1000}
 
 fail() {
   printf 'benches/wide.sh: %s\n' "$*" >&2
@@ -63,6 +67,13 @@ variable "generation" {}
 resource "terraform_data" "r" {
   count = var.size
   input = count.index == 7 ? "${var.name}-${count.index}-${var.generation}" : "${var.name}-${count.index}-0"
+}
+HCL
+mkdir -p "$work/repo/fresh" "$work/plain-fresh"
+cat >"$work/repo/fresh/main.tf" <<HCL
+resource "terraform_data" "r" {
+  count = $CREATE
+  input = "r-\${count.index}"
 }
 HCL
 python3 - "$MODULES" "$SIZE" >"$work/state.json" <<'PY'
@@ -133,6 +144,13 @@ row "terraform apply" "$plain_apply" - 1
 plain_both=$(awk -v a="$plain_plan" -v b="$plain_apply" 'BEGIN { print a + b }')
 row "terraform init+plan+apply" "$plain_both" - 1
 
+cp -r "$work/repo/fresh/." "$work/plain-fresh"
+began=$(now)
+(cd "$work/plain-fresh" && "$terraform" init -input=false >/dev/null &&
+  "$terraform" plan -input=false -out plan >/dev/null && "$terraform" apply -input=false plan >/dev/null)
+plain_create=$(difference "$began" "$(now)")
+row "terraform creates $CREATE" "$plain_create" - 1
+
 on() { # the name of the database, its address
   local name=$1 url=$2
   cd "$work/repo"
@@ -149,6 +167,8 @@ on() { # the name of the database, its address
   row "kl apply (footprint), $name" "$took" "$own" "$(ratio "$took" "$plain_both")"
   measure "$KL" --database "$url" state pull wide
   row "kl state pull, $name" "$took" "$own" -
+  measure "$KL" --database "$url" apply fresh --auto-approve
+  row "kl creates $CREATE, $name" "$took" "$own" "$(ratio "$took" "$plain_create")"
   # What kl made of it is what Terraform would have made: nothing is left to do.
   "$KL" --database "$url" state pull wide >"$work/plain/terraform.tfstate"
   (cd "$work/plain" && "$terraform" plan -input=false -detailed-exitcode -var generation=2 >/dev/null) ||
