@@ -14,6 +14,7 @@ pub mod domain;
 pub mod error;
 pub mod exit;
 pub mod forge;
+pub mod mishap;
 pub mod pipeline;
 pub mod report;
 pub mod signals;

@@ -14,6 +14,12 @@ pub const FORGE_TOKEN: &str = "KL_FORGE_TOKEN";
 /// What is logged, in the syntax of `tracing`'s filters.
 pub const LOG: &str = "KL_LOG";
 
+/// What is to go wrong in a test (`crate::mishap`), and where the points are listed that a command passes. Builds for
+/// tests read these two, and no others.
+pub const MISHAP: &str = "KL_MISHAP";
+/// See [`MISHAP`].
+pub const MISHAP_LOG: &str = "KL_MISHAP_LOG";
+
 /// Every variable that kl reads itself, and what for. docs/configuration.md lists the same. Besides, kl hands the whole
 /// environment to Terraform, and reads variables that kl.yaml names.
 pub const READ: &[(&str, &str)] = &[

@@ -33,6 +33,7 @@ use crate::domain::id::RunId;
 use crate::domain::run::Run;
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::mishap::Mishaps;
 use crate::pipeline::{Caller, Context};
 use crate::signals::Signals;
 use crate::store::{DatabaseUrl, Memory, Store};
@@ -48,12 +49,22 @@ pub struct Session {
     pub out: Output,
     /// How the command is asked to stop.
     pub stop: Stop,
+    /// What a test has ordered to go wrong.
+    pub mishaps: Mishaps,
 }
 
 /// Runs a command; the exit code says how it went, and errors are printed.
 pub async fn run(cli: Cli, env: EnvSnapshot, signals: Signals) -> Exit {
     let out = Output::new(&cli.global);
-    let session = Session { global: cli.global, env, out, stop: signals.stop };
+    let mishaps = Mishaps::read(env.named(env::MISHAP).as_deref(), env.named(env::MISHAP_LOG).map(Into::into));
+    let mishaps = match mishaps {
+        Ok(mishaps) => mishaps,
+        Err(error) => {
+            out.error(&KlError::usage(error));
+            return Exit::Usage;
+        }
+    };
+    let session = Session { global: cli.global, env, out, stop: signals.stop, mishaps };
     let work = command(&session, cli.command);
     let result = tokio::select! {
         result = work => result,
@@ -128,17 +139,20 @@ impl Session {
 
     /// Opens the store of a place for a command that only looks, or that needs something to be there.
     pub async fn store_existing(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
-        Ok(crate::store::open_existing(&self.database(place)?).await?)
+        Ok(crate::store::open_existing(&self.database(place)?).await?.with_mishaps(self.mishaps.clone()))
     }
 
     /// The store of a place for a plan, which makes an embedded one only when it has something to keep.
     pub async fn memory(&self, place: &Place) -> Result<Memory, KlError> {
-        Ok(Memory::find(&self.database(place)?).await?)
+        Ok(match Memory::find(&self.database(place)?).await? {
+            Memory::Open(store) => Memory::Open(store.with_mishaps(self.mishaps.clone())),
+            new @ Memory::New(_) => new,
+        })
     }
 
     /// Opens the store of a place, and makes an embedded one that does not exist.
     pub async fn store(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
-        Ok(crate::store::open(&self.database(place)?).await?)
+        Ok(crate::store::open(&self.database(place)?).await?.with_mishaps(self.mishaps.clone()))
     }
 
     /// Work that leaves nothing half-done, and therefore ends with the first signal.
@@ -181,7 +195,13 @@ impl Session {
     /// Who asks.
     pub fn caller(&self, actor: &ActorArgs) -> Caller {
         let (actor, ci) = project::identity(actor, &self.env);
-        Caller { sink: self.out.sink(), actor, origin: ci.origin, stop: self.stop.clone() }
+        Caller {
+            sink: self.out.sink(),
+            actor,
+            origin: ci.origin,
+            stop: self.stop.clone(),
+            mishaps: self.mishaps.clone(),
+        }
     }
 
     /// Everything that a story needs.

@@ -103,6 +103,7 @@ pub async fn apply(
     options: &ApplyOptions,
 ) -> Result<ApplyReport, ApplyFailure> {
     let head = check_fit(ctx, project, spec, rules).await?;
+    let ctx = &ctx.patient(options.lease);
     let run = clock::new_run_id();
     let tools = Tools { version: project.terraform.version().to_string(), ..spec.tools.clone() };
     ctx.store
@@ -136,8 +137,11 @@ pub async fn apply(
 
 /// `on_failure: salvage`: what terraform has done is committed at once, unless a person has to look first.
 async fn salvaged(ctx: &Context, run: RunId, mut failure: ApplyFailure) -> ApplyFailure {
-    ctx.begins(Stage::Recover);
-    failure.error = match recover::by_same_spec(ctx, run).await {
+    let attempt = async {
+        ctx.begins(Stage::Recover).await?;
+        recover::by_same_spec(ctx, run).await
+    };
+    failure.error = match attempt.await {
         Ok(recover::Attempt::Done) => failure
             .error
             .without_hints()
@@ -328,7 +332,7 @@ async fn reserved(
                 let Some(leftover) = own else {
                     return Err(Box::new(conflicted(blockers)));
                 };
-                ctx.begins(Stage::Recover);
+                ctx.begins(Stage::Recover).await?;
                 loop {
                     match recover::by_same_spec(ctx, leftover).await? {
                         Attempt::Done => break,
@@ -481,7 +485,6 @@ async fn under_reservation(
         Ok(applied) => applied,
         Err(broken) => return Err(Box::new(after_failure(recorder, *broken).await)),
     };
-    ctx.begins(Stage::Commit);
     let outcome = Outcome {
         snapshot: &snapshot,
         before: &ready.before,
@@ -490,11 +493,12 @@ async fn under_reservation(
         drifted: &ready.drifted,
         forgotten: slice::forgotten_data(spec, bench.tree(), snapshot.rows.iter().map(|(row, _)| row)),
     };
-    let committed = match commit::judge(&outcome) {
-        Ok(delta) => commit::commit(ctx, recorder, held, &outcome, delta, tools.providers).await,
-        Err(error) => Err(error),
+    let committed = async {
+        ctx.begins(Stage::Commit).await?;
+        let delta = commit::judge(&outcome)?;
+        commit::commit(ctx, recorder, held, &outcome, delta, tools.providers).await
     };
-    match committed {
+    match committed.await {
         Ok(committed) => Ok(ApplyReport {
             run: recorder.run(),
             status: RunStatus::Committed,

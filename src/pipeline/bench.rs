@@ -38,7 +38,7 @@ pub struct Bench {
 impl Bench {
     /// Copies the configuration, initialises it, and reads what it declares.
     pub async fn prepare(ctx: &Caller, project: &Project) -> Result<Self, KlError> {
-        ctx.begins(Stage::Workspace);
+        ctx.begins(Stage::Workspace).await?;
         let root = read_module(&project.dir, project.terraform.product())?;
         if root.is_none() {
             return Err(KlError::usage(format!("{} is not a root module: it has no .tf file", project.dir))
@@ -71,7 +71,7 @@ impl Bench {
             let names = project.terraform.dropped_variables().join(", ");
             ctx.warn(format!("not handed to {}: {names}", project.terraform.product()));
         }
-        ctx.begins(Stage::Init);
+        ctx.begins(Stage::Init).await?;
         project.terraform.init(&dirs, &ctx.stop).await?;
         workspace.after_init()?;
         let module_dirs = module_dirs(&dirs)?;

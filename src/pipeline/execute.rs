@@ -173,7 +173,7 @@ impl Rehearsal<'_> {
             })
             .await?;
         bench.place(Some(snapshot), before.clone())?;
-        ctx.begins(Stage::Replan);
+        ctx.begins(Stage::Replan).await?;
         let request = PlanRequest {
             targets: limit.map(<[String]>::to_vec).unwrap_or_default(),
             replace: spec.scope.replace.clone(),

@@ -53,6 +53,7 @@ pub async fn import(ctx: &Context, name: &StateName, document: StateDocument) ->
         }
     }
     let head = ctx.store.state_ensure(name).await?;
+    let ctx = &ctx.patient(DEFAULT_LEASE);
     let run = clock::new_run_id();
     let claims = vec![Claim::write(Pattern::Everything)];
     ctx.store

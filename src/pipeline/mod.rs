@@ -29,8 +29,9 @@ use crate::domain::id::{Actor, StateName};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::Origin;
 use crate::error::KlError;
+use crate::mishap::Mishaps;
 use crate::report::event::{Progress, Sink, Stage};
-use crate::store::Store;
+use crate::store::{Patience, Store};
 use crate::terraform::{Stop, Terraform, Variable};
 
 /// Who asks: somebody to tell, who acts, from where, and how it is asked to stop.
@@ -44,6 +45,8 @@ pub struct Caller {
     pub origin: Origin,
     /// How to stop.
     pub stop: Stop,
+    /// What a test has ordered to go wrong.
+    pub mishaps: Mishaps,
 }
 
 /// What every story needs: who asks, and the memory. Whatever needs only the caller takes the context as one.
@@ -151,6 +154,15 @@ impl Rules {
     }
 }
 
+impl Context {
+    /// The same context for a run with this lease: while it lasts, a database that is away is waited for.
+    #[must_use]
+    pub(crate) fn patient(&self, lease: Duration) -> Self {
+        let patience = Patience { limit: lease, stop: self.stop.interrupt.clone() };
+        Self { store: self.store.patient(patience), caller: self.caller.clone() }
+    }
+}
+
 impl Caller {
     /// The context, once there is a memory.
     #[must_use]
@@ -159,8 +171,13 @@ impl Caller {
     }
 
     /// Says that a stage begins.
-    pub(crate) fn begins(&self, stage: Stage) {
+    ///
+    /// # Errors
+    /// When a test wants it to fail.
+    pub(crate) async fn begins(&self, stage: Stage) -> Result<(), KlError> {
         self.sink.emit(&Progress::Begins(stage));
+        let passed = self.mishaps.pass(|| format!("stage/{stage:?}").to_lowercase()).await;
+        passed.map_err(|struck| KlError::failed(struck.to_string()))
     }
 
     /// Says something that a person should know.

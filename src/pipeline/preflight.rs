@@ -75,7 +75,7 @@ pub async fn plan(
     let rows: Vec<Row> = trunk.map(|(row, _)| row.clone()).collect();
     bench.place(known.as_ref(), rows.clone())?;
 
-    caller.begins(Stage::Plan);
+    caller.begins(Stage::Plan).await?;
     let request = PlanRequest {
         targets: scope.targets.clone(),
         replace: scope.replace.clone(),
@@ -93,7 +93,7 @@ pub async fn plan(
         return Err(warnings.into_iter().fold(error, KlError::hint));
     }
 
-    caller.begins(Stage::Analyse);
+    caller.begins(Stage::Analyse).await?;
     let graph = crate::domain::graph::graph_edges::graph_edges(&graph?)
         .map_err(|error| KlError::failed("terraform graph printed something that kl cannot read").because(error))?;
     let ctx = caller.clone().with(memory.store().await?);

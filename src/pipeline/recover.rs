@@ -201,6 +201,7 @@ fn needs_a_person(failed: RunId, evidence: &Evidence) -> Option<KlError> {
 /// Takes the quarantine over and commits.
 async fn take(ctx: &Context, old: &Run, evidence: Evidence) -> Result<Recovered, Trouble> {
     let failed = old.id;
+    let ctx = &ctx.patient(DEFAULT_LEASE);
     let Evidence { checkpoint, unknown, unseen, here } = evidence;
     let Some(checkpoint) = checkpoint else {
         return Err(Trouble::Other(

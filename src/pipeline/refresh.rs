@@ -87,6 +87,7 @@ pub async fn refresh(
         let patterns: BTreeSet<Pattern> = changes.iter().filter_map(|change| change.key.pattern()).collect();
         patterns.into_iter().map(Claim::write).collect()
     };
+    let ctx = &ctx.patient(options.lease);
     let run = clock::new_run_id();
     let tools = bench.tools()?;
     ctx.store
@@ -123,14 +124,14 @@ pub async fn refresh(
 /// Plans and applies `-refresh-only` in the workspace: only its own copy of the state changes.
 async fn look(ctx: &Context, bench: &Bench, snapshot: &Snapshot, before: &[Row]) -> Result<Vec<Change>, KlError> {
     bench.place(Some(snapshot), before.to_vec())?;
-    ctx.begins(Stage::Plan);
+    ctx.begins(Stage::Plan).await?;
     let request = PlanRequest { refresh_only: true, ..bench.request() };
     let (plan, _) = bench.plan(&request, &ctx.stop).await?;
     let drifted: BTreeSet<String> = plan.resource_drift.iter().map(|change| change.address.clone()).collect();
     if drifted.is_empty() {
         return Ok(Vec::new());
     }
-    ctx.begins(Stage::Analyse);
+    ctx.begins(Stage::Analyse).await?;
     let apply = ApplyRequest::new(request.out.clone());
     bench.terraform().apply(bench.dirs(), &apply, &ctx.stop, &mut |_| {}).await?;
     let text = crate::workspace::read_settled(&bench.state_path())?.unwrap_or_default();

@@ -43,6 +43,35 @@ impl Fault {
         matches!(self.code().as_deref(), Some("40001" | "40P01"))
     }
 
+    /// Whether it may pass by itself, the operation being taken back as a whole: the connection is lost, the server is
+    /// away, starting or full, or another process has held its lock for too long.
+    pub(in crate::store) fn passing(&self) -> bool {
+        self.connection_lost() || self.busy().is_some()
+    }
+
+    /// Whether the connection is lost, so that a commit that was asked for may have been made or not.
+    pub(in crate::store) fn connection_lost(&self) -> bool {
+        match self {
+            Self::Sql(
+                sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::WorkerCrashed,
+            ) => true,
+            // Class 08, operator intervention and time-outs that end the connection, too many connections.
+            _ => self.code().is_some_and(|code| {
+                code.starts_with("08")
+                    || matches!(code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "53300")
+            }),
+        }
+    }
+
+    /// Whether the server was asked for a transaction that it never had.
+    pub(in crate::store) fn unknown_transaction(&self) -> bool {
+        self.code().as_deref() == Some("22023")
+    }
+
     /// Whether a row that the new one refers to does not exist.
     pub(in crate::store) fn missing_reference(&self) -> bool {
         self.kind() == Some(ErrorKind::ForeignKeyViolation)

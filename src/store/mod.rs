@@ -3,6 +3,7 @@
 //! Every method says what it guarantees; `store::conformance` checks the same on both backends. All times are the
 //! database's.
 
+mod care;
 mod codec;
 #[cfg(test)]
 mod conformance;
@@ -17,6 +18,7 @@ mod sqlite;
 mod url;
 mod values;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,6 +31,8 @@ use crate::domain::request::RequestRef;
 use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use crate::mishap::Mishaps;
+pub use care::Patience;
 pub use open::{Memory, open, open_existing, open_unchecked};
 pub use roles::Roles;
 pub use url::{DatabaseUrl, DatabaseUrlError};
@@ -227,6 +231,13 @@ pub const QUEUE_TTL: Duration = Duration::from_secs(30);
 /// The memory of kl.
 #[async_trait]
 pub trait Store: Send + Sync {
+    /// The same store, which waits for a database that is away instead of failing, and does everything once all the same:
+    /// when no answer to a commit came it finds out whether it was made.
+    fn patient(&self, patience: Patience) -> Arc<dyn Store>;
+
+    /// The same store, to which happens what a test has ordered.
+    fn with_mishaps(&self, mishaps: Mishaps) -> Arc<dyn Store>;
+
     /// The database's time.
     async fn now(&self) -> Result<DateTime<Utc>, StoreError>;
 

@@ -24,6 +24,7 @@ mod github;
 mod gitlab;
 mod kl_yaml;
 mod lab;
+mod mishaps;
 mod naming;
 mod roles;
 mod secrets;

@@ -7,6 +7,7 @@ mod fixture;
 mod footprints;
 mod model_check;
 mod opening;
+mod patience;
 mod races;
 mod requests;
 mod reservations;
@@ -123,6 +124,11 @@ cases! {
     races::of_many_that_would_render_a_comment_one_does covers comment_lock, comment_save, comment_unlock;
     races::news_of_one_request_at_once_leave_one_whole covers request_put, plan_result_put, apply_result_put;
 
+    patience::a_lost_connection_does_everything_once covers patient, with_mishaps, event_append, run_commit;
+    patience::without_patience_a_lost_connection_is_an_error covers with_mishaps, run_commit;
+    patience::patience_ends_with_its_limit_and_soon_after_a_stop covers patient;
+    patience::connections_that_are_cut_lose_and_double_nothing covers patient, event_append;
+
     schema::migrating_again_does_nothing covers migrate, schema_check;
     schema::a_newer_schema_is_refused covers migrate, schema_check;
     schema::every_column_is_documented covers schema_check;
@@ -137,7 +143,10 @@ fn methods() -> Vec<&'static str> {
     let (_, body) = source.split_once("pub trait Store").expect("the trait");
     body.lines()
         .take_while(|line| *line != "}")
-        .filter_map(|line| line.strip_prefix("    async fn ")?.split('(').next())
+        .filter_map(|line| {
+            let signature = line.strip_prefix("    async fn ").or_else(|| line.strip_prefix("    fn "))?;
+            signature.split('(').next()
+        })
         .collect()
 }
 

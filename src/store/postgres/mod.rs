@@ -12,6 +12,7 @@ use sqlx::{Postgres, Transaction};
 pub(in crate::store) use open::connect;
 pub(in crate::store) use sql::Database;
 
+use crate::store::care::{Fate, Mark};
 use crate::store::fault::Fault;
 
 type Connection = sqlx::PgConnection;
@@ -67,6 +68,27 @@ async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Postgres>, Faul
 /// A transaction that reads one consistent view.
 async fn begin_read(pool: &Pool) -> Result<Transaction<'static, Postgres>, Fault> {
     Ok(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?)
+}
+
+/// The mark of a transaction that has written something: its id, which the server remembers (PostgreSQL 13 and newer).
+async fn mark(db: &mut Connection) -> Result<Option<Mark>, Fault> {
+    let id: Option<String> = sqlx::query_scalar("SELECT pg_current_xact_id_if_assigned()::text").fetch_one(db).await?;
+    Ok(id.map(Mark))
+}
+
+/// What became of a transaction.
+async fn fate(pool: &Pool, mark: &Mark) -> Result<Fate, Fault> {
+    let asked = sqlx::query_scalar("SELECT pg_xact_status(CAST($1 AS text)::xid8)").bind(&mark.0).fetch_one(pool).await;
+    let status: Option<String> = match asked.map_err(Fault::from) {
+        // A server that took over without having heard of it.
+        Err(fault) if fault.unknown_transaction() => return Ok(Fate::TakenBack),
+        asked => asked?,
+    };
+    Ok(match status.as_deref() {
+        Some("committed") => Fate::Committed,
+        Some("in progress") => Fate::Open,
+        _ => Fate::TakenBack,
+    })
 }
 
 mod bulk;

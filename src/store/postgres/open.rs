@@ -32,7 +32,7 @@ pub(in crate::store) async fn connect(url: &str) -> Result<Database, Unusable> {
         .acquire_timeout(Duration::from_secs(30))
         .after_connect(|connection, _| Box::pin(async move { connection.execute(LIMITS).await.map(drop) }))
         .connect_lazy_with(options);
-    Ok(Database { pool })
+    Ok(Database::new(pool))
 }
 
 async fn check(options: &PgConnectOptions) -> Result<(), Unusable> {

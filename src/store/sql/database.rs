@@ -1,15 +1,15 @@
 //! [`Store`] over a pool of connections: each method is one transaction or one statement.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, comments, commit, ending, footprint, migration, requests, reservations, runs,
-    states, timeline, versions, workplaces,
+    Pool, begin_read, begin_write, comments, commit, ending, fate, footprint, mark, migration, requests, reservations,
+    runs, states, timeline, versions, workplaces,
 };
 use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
@@ -17,40 +17,87 @@ use crate::domain::request::RequestRef;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
-use crate::store::fault::{ATTEMPTS, Fault};
+use crate::mishap::Mishaps;
+use crate::store::care::{Care, Fate, Mark, Moment, Tries};
+use crate::store::fault::Fault;
 use crate::store::model::{
     ApplyResult, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted, OpenSpec, PlanResult, PostedComment,
     ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot, StateHead, StoredRequest, StoredSpec, Version,
     VersionQuery,
 };
-use crate::store::{Acquired, Adopted, Ask, Held, Store, StoreError, schema};
+use crate::store::{Acquired, Adopted, Ask, Held, Patience, Store, StoreError, schema};
 
 /// The database behind a pool.
 pub(in crate::store) struct Database {
     pub(in crate::store) pool: Pool,
+    care: Care,
+}
+
+impl Database {
+    /// A database that is asked without patience.
+    pub(in crate::store) fn new(pool: Pool) -> Self {
+        Self { pool, care: Care::default() }
+    }
+
+    /// Whether a transaction of which no answer came was committed. `mark` is its own; without one it had written
+    /// nothing, or this database always answers.
+    async fn has_committed(&self, mark: Option<Mark>, tries: &mut Tries<'_>) -> Result<bool, Fault> {
+        let Some(mark) = mark else { return Ok(false) };
+        loop {
+            match self.care.in_time(fate(&self.pool, &mark)).await {
+                Ok(Fate::Committed) => return Ok(true),
+                Ok(Fate::TakenBack) => return Ok(false),
+                // The server has not noticed yet that nobody listens any more.
+                Ok(Fate::Open) => tokio::time::sleep(Duration::from_millis(50)).await,
+                Err(fault) => tries.waited(fault).await?,
+            }
+        }
+    }
 }
 
 /// Runs `$body` on a connection in one transaction; `$begin` says of which kind. A transaction that the database took
-/// back as a whole is tried again.
+/// back as a whole is tried again. When no answer to its commit came, the database is asked what became of it, so that a
+/// patient store does everything once.
 macro_rules! transaction {
+    // What only reads needs no mark: reading again does no harm.
+    (@mark begin_read, $care:ident, $db:expr) => {
+        None
+    };
+    (@mark begin_write, $care:ident, $db:expr) => {
+        if $care.is_patient() { mark($db).await? } else { None }
+    };
     ($store:ident, $begin:ident, $operation:literal, |$db:ident| $body:expr) => {{
-        let mut attempt = 1;
+        let care = &$store.care;
+        let mut tries = care.tries($operation);
         loop {
             let outcome = async {
-                let mut transaction = $begin(&$store.pool).await?;
-                let $db = &mut *transaction;
-                let value = $body.await?;
-                transaction.commit().await?;
-                Ok::<_, Fault>(value)
+                let open = async {
+                    care.pass($operation, Moment::Begin).await?;
+                    let mut transaction = $begin(&$store.pool).await?;
+                    let $db = &mut *transaction;
+                    let value = $body.await?;
+                    let mark = transaction!(@mark $begin, care, &mut *transaction);
+                    care.pass($operation, Moment::Commit).await?;
+                    Ok::<_, Fault>((transaction, value, mark))
+                };
+                let (transaction, value, mark) = care.in_time(open).await?;
+                let commit = async {
+                    transaction.commit().await?;
+                    // An answer can be lost only where it can be asked for again.
+                    care.pass($operation, Moment::Done).await.or_else(|lost| if mark.is_some() { Err(lost) } else { Ok(()) })
+                };
+                match care.in_time(commit).await {
+                    Err(fault) if fault.connection_lost() && $store.has_committed(mark, &mut tries).await? => Ok(value),
+                    ended => ended.map(|()| value),
+                }
             }
             .await;
-            match outcome {
-                Err(fault) if fault.try_again() && attempt < ATTEMPTS => {
-                    debug!(operation = $operation, attempt, "another transaction won, trying again");
-                    tokio::time::sleep(Duration::from_millis(20) * attempt).await;
-                    attempt += 1;
-                }
-                other => break other.map_err(|fault| fault.during($operation)),
+            let fault = match outcome {
+                Ok(value) => break Ok(value),
+                Err(fault) => fault,
+            };
+            if let Err(fault) = tries.again(fault).await {
+                break Err(fault.during($operation));
             }
         }
     }};
@@ -58,6 +105,16 @@ macro_rules! transaction {
 
 #[async_trait]
 impl Store for Database {
+    fn patient(&self, patience: Patience) -> Arc<dyn Store> {
+        let care = Care { patience: Some(patience), ..self.care.clone() };
+        Arc::new(Self { pool: self.pool.clone(), care })
+    }
+
+    fn with_mishaps(&self, mishaps: Mishaps) -> Arc<dyn Store> {
+        let care = Care { mishaps, ..self.care.clone() };
+        Arc::new(Self { pool: self.pool.clone(), care })
+    }
+
     async fn now(&self) -> Result<DateTime<Utc>, StoreError> {
         transaction!(self, begin_read, "tell the time", |db| states::now(db))
     }

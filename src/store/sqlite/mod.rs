@@ -12,6 +12,7 @@ use sqlx::{Sqlite, Transaction};
 pub(in crate::store) use open::{can_be_made, connect};
 pub(in crate::store) use sql::Database;
 
+use crate::store::care::{Fate, Mark};
 use crate::store::fault::Fault;
 
 type Connection = sqlx::SqliteConnection;
@@ -69,6 +70,18 @@ async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Sqlite>, Fault>
 /// A transaction that reads one consistent view.
 async fn begin_read(pool: &Pool) -> Result<Transaction<'static, Sqlite>, Fault> {
     Ok(pool.begin_with("BEGIN").await?)
+}
+
+/// None: the file is on this machine, and a commit always has an answer.
+#[expect(clippy::unused_async, reason = "the other database has to ask")]
+async fn mark(_db: &mut Connection) -> Result<Option<Mark>, Fault> {
+    Ok(None)
+}
+
+/// What became of a transaction; never asked, as there is no mark.
+#[expect(clippy::unused_async, reason = "the other database has to ask")]
+async fn fate(_pool: &Pool, _mark: &Mark) -> Result<Fate, Fault> {
+    Ok(Fate::TakenBack)
 }
 
 mod bulk;

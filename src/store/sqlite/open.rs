@@ -31,7 +31,7 @@ pub(in crate::store) async fn connect(path: &Utf8Path) -> Result<Database, Unusa
         .max_connections(CONNECTIONS)
         .acquire_timeout(Duration::from_secs(30))
         .connect_lazy_with(options);
-    Ok(Database { pool })
+    Ok(Database::new(pool))
 }
 
 /// Whether a file that does not exist could be made, found out without leaving anything behind.
