@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use super::Github;
-use super::api::Verb;
 use super::wire::{CheckBody, CheckRun, CheckRuns, StatusBody};
 use crate::forge::error::ForgeError;
 use crate::forge::http::{Again, Answer, Trouble, segment, shortened};
 use crate::forge::patience::Budget;
+use crate::forge::talk::{Talk as _, Verb};
 use crate::forge::{Annotation, Check, CheckRef, Conclusion};
 
 /// So many annotations one request may bring.
