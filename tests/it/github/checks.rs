@@ -63,6 +63,18 @@ async fn a_check_whose_answer_was_lost_is_not_made_twice() {
 }
 
 #[tokio::test]
+async fn an_earlier_jobs_check_is_not_taken_for_one_whose_answer_was_lost() {
+    let (stand_in, head) = with_head();
+    let forge = forge(&stand_in);
+    forge.check_put(&check(&head, Some(Conclusion::Failure), 0), None).await.unwrap();
+    stand_in.arm("POST", "/check-runs", Fault::Status(502), 1);
+    forge.check_put(&check(&head, Some(Conclusion::Success), 0), None).await.unwrap();
+    let checks = stand_in.checks(&head);
+    assert_eq!(checks.last().unwrap().conclusion.as_deref(), Some("success"), "{checks:?}");
+    stand_in.finish();
+}
+
+#[tokio::test]
 async fn a_check_that_github_does_not_know_yet_is_asked_for_again() {
     let (stand_in, head) = with_head();
     stand_in.arm("PATCH", "/check-runs/", Fault::Status(404), 2);
