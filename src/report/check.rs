@@ -149,7 +149,7 @@ fn finish(
     CheckText {
         title: if short.len() < title.len() { format!("{short}…") } else { short },
         // GitHub refuses an empty one.
-        summary: if summary.is_empty() { "Nothing to apply.".to_owned() } else { summary },
+        summary: if summary.is_empty() { "All of it is below.".to_owned() } else { summary },
         text: fit(text, Budget::CHECK, &rest),
         annotations,
         conclusion,

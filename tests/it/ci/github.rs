@@ -150,11 +150,9 @@ fn two_requests_see_each_other_and_are_applied_at_the_same_time(database: &Datab
         assert!(comment.contains("Committed serial"), "{comment}");
     }
     let requests = database.rows("SELECT origin FROM runs WHERE status = 'committed' ORDER BY started_at");
-    let of_requests: Vec<_> = requests[1..].iter().map(|row| row[0].as_ref().unwrap()).collect();
-    for number in [first, second] {
-        let one = serde_json::from_str::<Value>;
-        assert!(of_requests.iter().any(|origin| one(origin).unwrap()["request"] == number), "{requests:?}");
-    }
+    let origins: Vec<Value> =
+        requests[1..].iter().map(|row| serde_json::from_str(row[0].as_ref().unwrap()).unwrap()).collect();
+    assert!([first, second].iter().all(|number| origins.iter().any(|it| it["request"] == *number)), "{origins:?}");
 }
 
 fn of_two_requests_that_overlap_the_second_has_to_plan_again(database: &Database) {
