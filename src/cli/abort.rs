@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Session;
-use super::args::AbortArgs;
+use super::args::runs::AbortArgs;
 use super::project::identity;
 use crate::error::KlError;
 use crate::exit::Exit;

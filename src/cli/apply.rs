@@ -81,8 +81,8 @@ pub async fn run(session: &Session, mut args: ApplyArgs) -> Result<Exit, KlError
     };
     let options = ApplyOptions {
         dry_run: args.dry_run,
-        lease: args.lease,
-        wait: args.wait,
+        lease: args.reserve.lease,
+        wait: args.reserve.wait,
         timeout: args.timeout,
         lane: args.lane.into(),
         accept_values: args.accept_values,

@@ -3,6 +3,9 @@
 
 pub mod ci;
 pub mod init;
+pub mod runs;
+pub mod state;
+mod value;
 
 use std::time::Duration;
 
@@ -11,8 +14,11 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::duration::duration;
 use crate::config::policy::OnStale;
-use crate::domain::id::{Serial, StateName};
+use crate::domain::id::StateName;
 use crate::pipeline::execute::LaneChoice;
+use runs::{AbortArgs, HistoryArgs, RecoverArgs, ShowArgs, StatusArgs};
+use state::StateCommand;
+use value::{lease, timeout, variable};
 
 /// Apply Terraform and OpenTofu changes to one shared state in parallel, safely.
 #[derive(Debug, Parser)]
@@ -136,6 +142,17 @@ pub struct ActorArgs {
     pub actor: Option<String>,
 }
 
+/// How to reserve.
+#[derive(Debug, Clone, Args)]
+pub struct ReserveArgs {
+    /// How long the reservations last without a heartbeat
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease)]
+    pub lease: Duration,
+    /// Wait in turn for so long when something is reserved by another run
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub wait: Option<Duration>,
+}
+
 /// Which part of the configuration.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ScopeArgs {
@@ -195,12 +212,9 @@ pub struct ApplyArgs {
     /// Only acquire the reservations, report, and release them
     #[arg(long)]
     pub dry_run: bool,
-    /// How long the reservations last without a heartbeat
-    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease)]
-    pub lease: Duration,
-    /// Wait in turn for so long when something is reserved by another run
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub wait: Option<Duration>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub reserve: ReserveArgs,
     /// Ask Terraform to stop after so long
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     pub timeout: Option<Duration>,
@@ -288,12 +302,9 @@ pub struct RefreshArgs {
     /// Only show what differs
     #[arg(long)]
     pub dry_run: bool,
-    /// How long the reservations last without a heartbeat
-    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease)]
-    pub lease: Duration,
-    /// Wait in turn for so long when something is reserved by another run
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub wait: Option<Duration>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub reserve: ReserveArgs,
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub state: StateArgs,
@@ -303,139 +314,6 @@ pub struct RefreshArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub actor: ActorArgs,
-}
-
-/// `kl status`.
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// Only this state [default: all states]
-    #[arg(long, value_name = "NAME")]
-    pub state: Option<StateName>,
-}
-
-/// `kl history`.
-#[derive(Debug, Args)]
-pub struct HistoryArgs {
-    /// The root module whose state is meant
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: Utf8PathBuf,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub state: StateArgs,
-    /// At most so many versions
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub limit: u32,
-    /// Only versions before this serial
-    #[arg(long, value_name = "SERIAL", value_parser = serial)]
-    pub before: Option<Serial>,
-    /// Also list the rows that each version changed
-    #[arg(long)]
-    pub rows: bool,
-}
-
-/// `kl show`.
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    /// The run's id, or the beginning or end of it
-    #[arg(value_name = "RUN")]
-    pub run: String,
-}
-
-/// `kl abort`.
-#[derive(Debug, Args)]
-pub struct AbortArgs {
-    /// The run's id, or the beginning or end of it
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub actor: ActorArgs,
-}
-
-/// `kl recover`.
-#[derive(Debug, Args)]
-pub struct RecoverArgs {
-    /// The run's id, or the beginning or end of it
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    /// Drop what the run has done: its real objects are nobody's then
-    #[arg(long)]
-    pub discard: bool,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub actor: ActorArgs,
-}
-
-/// `kl state …`.
-#[derive(Debug, Subcommand)]
-pub enum StateCommand {
-    /// Import a Terraform state (version 4) from a file, or from standard input with `-`
-    Import(ImportArgs),
-    /// Print a state as Terraform would have written it
-    Pull(PullArgs),
-    /// List the addresses in a state, or all states with --all
-    List(ListArgs),
-    /// Show one resource instance or output
-    Show(StateShowArgs),
-}
-
-/// `kl state import`.
-#[derive(Debug, Args)]
-pub struct ImportArgs {
-    /// The state file, or `-`
-    #[arg(value_name = "FILE")]
-    pub file: Utf8PathBuf,
-    /// The root module whose state it is
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub dir: Utf8PathBuf,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub state: StateArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub actor: ActorArgs,
-}
-
-/// `kl state pull`.
-#[derive(Debug, Args)]
-pub struct PullArgs {
-    /// The root module whose state is meant
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: Utf8PathBuf,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub state: StateArgs,
-    /// The state as it was at this serial
-    #[arg(long, value_name = "N", value_parser = serial)]
-    pub serial: Option<Serial>,
-}
-
-/// `kl state list`.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// The root module whose state is meant
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: Utf8PathBuf,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub state: StateArgs,
-    /// List the states themselves
-    #[arg(long)]
-    pub all: bool,
-}
-
-/// `kl state show`.
-#[derive(Debug, Args)]
-pub struct StateShowArgs {
-    /// The address, or `output.NAME`
-    #[arg(value_name = "ADDR")]
-    pub address: String,
-    /// The root module whose state is meant
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub dir: Utf8PathBuf,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "described by its type")]
-    pub state: StateArgs,
 }
 
 /// `kl db …`.
@@ -459,33 +337,4 @@ pub struct RolesArgs {
     /// The schema that kl's tables are in
     #[arg(long, value_name = "SCHEMA", default_value = "public")]
     pub schema: String,
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        // The text may hold a secret: it is not repeated.
-        _ => Err("a variable is written NAME=VALUE".to_owned()),
-    }
-}
-
-fn serial(text: &str) -> Result<Serial, String> {
-    text.parse().map(Serial).map_err(|_| format!("{text:?} is not a serial"))
-}
-
-/// A time in which something can be done.
-fn timeout(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("nothing can be applied in no time".to_owned()),
-        limit => Ok(limit),
-    }
-}
-
-/// A lease must be long enough for a heartbeat to come through.
-fn lease(text: &str) -> Result<Duration, String> {
-    let lease = duration(text)?;
-    if lease < Duration::from_secs(1) || lease > Duration::from_hours(24) {
-        return Err("a lease lasts from 1s to 24h".to_owned());
-    }
-    Ok(lease)
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Session;
-use super::args::HistoryArgs;
+use super::args::runs::HistoryArgs;
 use super::project::Place;
 use crate::error::KlError;
 use crate::exit::Exit;

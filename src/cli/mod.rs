@@ -22,7 +22,8 @@ pub mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use args::{ActorArgs, ApplyCommand, Cli, Command, DbCommand, Global, StateCommand};
+use args::state::StateCommand;
+use args::{ActorArgs, ApplyCommand, Cli, Command, DbCommand, Global};
 use camino::Utf8Path;
 use env::EnvSnapshot;
 use output::Output;

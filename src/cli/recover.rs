@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Session;
-use super::args::RecoverArgs;
+use super::args::runs::RecoverArgs;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::recover::{self, Recovered};

@@ -16,7 +16,7 @@ pub async fn run(session: &Session, args: RefreshArgs) -> Result<Exit, KlError> 
     let place = Place::find(&args.dir)?;
     let project = place.project(&args.state, &args.input, &session.env).await?;
     let ctx = session.context(session.store_existing(&place).await?, &args.actor);
-    let options = RefreshOptions { dry_run: args.dry_run, lease: args.lease, wait: args.wait };
+    let options = RefreshOptions { dry_run: args.dry_run, lease: args.reserve.lease, wait: args.reserve.wait };
     match refresh(&ctx, &project, &options).await {
         Ok(report) => {
             session.out.result(&told(&report, args.dry_run), || {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Session;
-use super::args::ShowArgs;
+use super::args::runs::ShowArgs;
 use crate::domain::run::Run;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::error::KlError;

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use serde_json::json;
 
 use super::Session;
-use super::args::{ImportArgs, ListArgs, PullArgs, StateShowArgs};
+use super::args::state::{ImportArgs, ListArgs, PullArgs, StateShowArgs};
 use super::project::Place;
 use crate::domain::id::StateName;
 use crate::domain::redact::masked;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Session;
-use super::args::StatusArgs;
+use super::args::runs::StatusArgs;
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::compact::compact;
 use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};

@@ -38,7 +38,7 @@ pub(super) trait Repository: Sync {
     /// The commits of a push, oldest first; only the last one for a new branch.
     async fn pushed(&self, push: &Push) -> Result<Vec<PushedCommit>, ForgeError>;
 
-    /// The requests that a commit belongs to.
+    /// The requests that a commit belongs to; those that were merged, at least.
     async fn with_commit(&self, sha: &str) -> Result<Vec<Candidate>, ForgeError>;
 
     /// One request; none when there is none by that number.
@@ -106,11 +106,17 @@ pub(super) async fn merged_by(repository: &dyn Repository, push: &Push) -> Resul
 /// The open requests whose commits, or whose merge as a queue tries it, are in a group.
 pub(super) async fn grouped_in(repository: &dyn Repository, group: &Push) -> Result<Vec<RequestInfo>, ForgeError> {
     let commits = repository.pushed(group).await?;
+    if commits.len() > MAX_LOOKUPS {
+        return Err(ForgeError::Incomplete {
+            what: format!("find the requests of the group {}", group.after),
+            message: format!("it has {} commits, too many to look up each", commits.len()),
+        });
+    }
     let waits = |candidate: &Candidate| {
         candidate.info.phase == RequestPhase::Open && candidate.here && candidate.info.base_branch == group.branch
     };
     let mut found: BTreeMap<u64, RequestInfo> = BTreeMap::new();
-    for commit in commits.iter().take(MAX_LOOKUPS) {
+    for commit in &commits {
         let mut candidates = repository.with_commit(&commit.sha).await?;
         // A queue that squashes makes a commit that belongs to no request yet, and names its request.
         if let Some(number) = repository.named_in(&commit.message).filter(|number| !found.contains_key(number)) {

@@ -8,6 +8,8 @@ mod landed;
 mod marker;
 mod patience;
 mod settings;
+mod sticky;
+mod talk;
 
 use async_trait::async_trait;
 
@@ -142,6 +144,10 @@ pub trait Forge: Send + Sync {
     async fn merged_by(&self, push: &Push) -> Result<Vec<RequestInfo>, ForgeError>;
 
     /// The open requests that a merge queue has put together: those whose commits are in `group`, which is no push yet.
+    /// Only GitHub has such queues.
+    ///
+    /// # Errors
+    /// [`ForgeError::Incomplete`] when the group has too many commits to look up each.
     async fn grouped_in(&self, group: &Push) -> Result<Vec<RequestInfo>, ForgeError>;
 
     /// Writes the sticky comment of a request: updates `known` or the one that bears our marker on its first line and

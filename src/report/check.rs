@@ -63,7 +63,8 @@ pub fn plan(of: &ProjectView, place: &Place) -> CheckText {
     let summary = match &of.plan {
         PlanView::Planned(planned) => plan_summary(planned),
         PlanView::Failed { error, .. } => vec![error_block(error)],
-        PlanView::Dropped | PlanView::Missing => Vec::new(),
+        // The text says it in a sentence, which is short enough.
+        PlanView::Dropped | PlanView::Missing => nodes.clone(),
     };
     let annotations = match &of.plan {
         PlanView::Planned(planned) => plan_remarks(planned),
@@ -148,7 +149,7 @@ fn finish(
     CheckText {
         title: if short.len() < title.len() { format!("{short}…") } else { short },
         // GitHub refuses an empty one.
-        summary: if summary.is_empty() { "Nothing to apply.".to_owned() } else { summary },
+        summary: if summary.is_empty() { "All of it is below.".to_owned() } else { summary },
         text: fit(text, Budget::CHECK, &rest),
         annotations,
         conclusion,

@@ -1,16 +1,16 @@
 //! Requests built by hand for the examples: specs, runs, reservations and everything around them.
 
+mod runs;
+
 use chrono::{DateTime, Duration, TimeZone as _, Utc};
 use uuid::Uuid;
 
-use super::view::{
-    ApplyView, ChangedValue, ForecastView, HistoryLine, NearbyRun, PlanView, PlannedView, ProjectView, RequestView,
-};
+use super::view::{ChangedValue, ForecastView, HistoryLine, PlanView, PlannedView, ProjectView, RequestView};
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::forecast::{ForecastRelation, forecast};
-use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim, HeldAs, Relation, Reservation};
+use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim, HeldAs, Reservation};
 use crate::domain::coordination::staleness::Staleness;
-use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateName};
 use crate::domain::plan::action::Action;
 use crate::domain::plan::fingerprint::Fingerprint;
 use crate::domain::plan::spec::{
@@ -18,8 +18,9 @@ use crate::domain::plan::spec::{
     SpecProject, SpecState, Via, WriteEntry,
 };
 use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
-use crate::domain::run::event::{ChangedRow, Neighbour, RecordedEvent, ResourceStep, RunEvent};
-use crate::domain::run::{Origin, Run, RunKind, RunStatus, Tools};
+use crate::domain::run::event::ChangedRow;
+use crate::domain::run::{Origin, Tools};
+pub(super) use runs::{apply, beginning, committed, conflicted, lost, merged, quarantined, run};
 
 pub(super) const HEAD: &str = "4f2d91c07b3e5a6688d0c1b2a3f4e5d6c7b8a990";
 
@@ -324,151 +325,6 @@ pub(super) fn neighbours() -> RequestView {
         ..planned(spec)
     };
     request(vec![project("network", PlanView::Planned(Box::new(planned)))])
-}
-
-/// A run of the network's plan that ended, or not.
-pub(super) fn run(status: RunStatus) -> Run {
-    Run {
-        id: run_id(77),
-        state: StateId(id(1)),
-        kind: RunKind::Apply,
-        status,
-        actor: actor("alice"),
-        origin: origin(7),
-        spec: Some(SpecId(id(7_000))),
-        source_serial: Serial(41),
-        tools: tools(),
-        claims: Vec::new(),
-        started_at: at(600),
-        ended_at: status.ended().then(|| at(703)),
-        result_serial: (status == RunStatus::Committed).then_some(Serial(43)),
-        error: None,
-        conflict: Vec::new(),
-    }
-}
-
-/// The first events of every run that gets its reservations.
-pub(super) fn beginning() -> Vec<(i64, RunEvent)> {
-    let resource = |address: &str, action: &str, step| RunEvent::Resource {
-        address: address.to_owned(),
-        action: action.to_owned(),
-        step,
-        elapsed_seconds: 0,
-    };
-    vec![
-        (600, RunEvent::SpecLoaded { spec: SpecId(id(7_000)), source_serial: Serial(41), trunk_serial: Serial(42) }),
-        (601, RunEvent::StaleCheckPassed { outside: vec![changed_row("aws_iam_role.deploy")] }),
-        (
-            603,
-            RunEvent::Reserved {
-                writes: 6,
-                reads: 3,
-                expires_at: Some(at(1_500)),
-                beside: vec![Neighbour { run: run_id(12), actor: actor("bob"), relation: Relation::Disjoint }],
-            },
-        ),
-        (
-            611,
-            RunEvent::LaneChosen {
-                lane: "narrow".to_owned(),
-                reasons: Vec::new(),
-                slice_rows: 11,
-                trunk_rows: 4_210,
-                targets: 6,
-            },
-        ),
-        (634, RunEvent::Replanned { relation: "identical".to_owned(), differences: Vec::new() }),
-        (634, RunEvent::ApplyStarted),
-        (635, resource("module.nat.aws_eip.this", "create", ResourceStep::Started)),
-        (635, resource("aws_subnet.private[\"b\"]", "delete", ResourceStep::Started)),
-        (638, resource("module.nat.aws_eip.this", "create", ResourceStep::Finished)),
-        (647, resource("aws_subnet.private[\"b\"]", "delete", ResourceStep::Finished)),
-        (648, resource("module.nat.aws_nat_gateway.this", "create", ResourceStep::Started)),
-    ]
-}
-
-pub(super) fn apply(run: Run, events: Vec<(i64, RunEvent)>) -> ApplyView {
-    ApplyView {
-        run: Some(run),
-        events: events
-            .into_iter()
-            .zip(1..)
-            .map(|((seconds, event), seq)| RecordedEvent { seq, at: at(seconds), event })
-            .collect(),
-        beside: vec![NearbyRun {
-            run: run_id(12),
-            actor: actor("bob"),
-            request: Some(request_ref(12)),
-            status: RunStatus::Committed,
-            from: at(580),
-            to: Some(at(671)),
-        }],
-        error: None,
-        next: Vec::new(),
-        job_url: Some("https://github.com/acme/infra/actions/runs/907".to_owned()),
-        at: at(703),
-    }
-}
-
-pub(super) fn merged(apply: ApplyView) -> RequestView {
-    let mut view = small();
-    view.phase = RequestPhase::Merged;
-    view.now = at(710);
-    view.projects[0].apply = Some(apply);
-    view
-}
-
-pub(super) fn committed() -> RequestView {
-    let mut events = beginning();
-    let address = "module.nat.aws_nat_gateway.this".to_owned();
-    let action = "create".to_owned();
-    events.extend([
-        (697, RunEvent::Resource { address, action, step: ResourceStep::Finished, elapsed_seconds: 49 }),
-        (698, RunEvent::ApplyFinished { success: true }),
-        (702, RunEvent::Committed { serial: Serial(43), rows_opened: 6, rows_closed: 3 }),
-    ]);
-    merged(apply(run(RunStatus::Committed), events))
-}
-
-pub(super) fn conflicted() -> RequestView {
-    let run = Run {
-        conflict: vec![
-            blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"]),
-            blocker("aws_subnet.public", HeldAs::Quarantine, &["aws_subnet.public"]),
-        ],
-        error: Some("aws_vpc.main is reserved by bob (and 1 more)".to_owned()),
-        ..run(RunStatus::Conflict)
-    };
-    merged(apply(run, beginning().into_iter().take(2).collect()))
-}
-
-pub(super) fn quarantined() -> RequestView {
-    let mut events = beginning();
-    let address = "module.nat.aws_nat_gateway.this".to_owned();
-    let action = "create".to_owned();
-    events.extend([
-        (690, RunEvent::Resource { address, action, step: ResourceStep::Failed, elapsed_seconds: 42 }),
-        (691, RunEvent::ApplyFinished { success: false }),
-        (
-            692,
-            RunEvent::Quarantined {
-                addresses: vec!["module.nat.aws_eip.this".to_owned(), "aws_subnet.private[\"b\"]".to_owned()],
-            },
-        ),
-    ]);
-    let error = "terraform apply failed\n  because module.nat.aws_nat_gateway.this: creating EC2 NAT Gateway: \
-                 NatGatewayLimitExceeded: the limit of 5 is reached";
-    merged(apply(Run { error: Some(error.to_owned()), ..run(RunStatus::Failed) }, events))
-}
-
-pub(super) fn lost() -> RequestView {
-    let mut events = beginning();
-    events.extend([
-        (1_501, RunEvent::LeaseLost),
-        (1_501, RunEvent::Quarantined { addresses: vec!["module.nat.aws_eip.this".to_owned()] }),
-        (1_501, RunEvent::InFlight { addresses: vec!["module.nat.aws_nat_gateway.this".to_owned()] }),
-    ]);
-    merged(apply(Run { ended_at: Some(at(1_501)), ..run(RunStatus::Lost) }, events))
 }
 
 /// What cases B41 and B43 found others to break on.

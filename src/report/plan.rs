@@ -59,39 +59,28 @@ impl Counts {
     /// `2 to create, 1 to change`, or `no changes`.
     #[must_use]
     pub fn sentence(self) -> String {
-        let parts: Vec<String> = [
-            (self.import, "to import"),
-            (self.create, "to create"),
-            (self.update, "to change"),
-            (self.destroy, "to destroy"),
-            (self.moved, "moved"),
-            (self.forget, "no longer managed"),
-        ]
-        .into_iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, word)| format!("{number} {word}"))
-        .chain((self.outputs > 0).then(|| count(self.outputs, "output")))
-        .collect();
-        if parts.is_empty() { "no changes".to_owned() } else { parts.join(", ") }
+        let words = self.words("to import", "to create", "to change", "to destroy");
+        if words.is_empty() { "no changes".to_owned() } else { words }
     }
 
     /// The same once it is done: `2 created, 1 changed`; empty for nothing.
     #[must_use]
     pub fn done(self) -> String {
-        [
-            (self.import, "imported"),
-            (self.create, "created"),
-            (self.update, "changed"),
-            (self.destroy, "destroyed"),
+        self.words("imported", "created", "changed", "destroyed")
+    }
+
+    fn words(self, import: &str, create: &str, update: &str, destroy: &str) -> String {
+        let counted = [
+            (self.import, import),
+            (self.create, create),
+            (self.update, update),
+            (self.destroy, destroy),
             (self.moved, "moved"),
             (self.forget, "no longer managed"),
-        ]
-        .into_iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, word)| format!("{number} {word}"))
-        .chain((self.outputs > 0).then(|| count(self.outputs, "output")))
-        .collect::<Vec<_>>()
-        .join(", ")
+        ];
+        let parts = counted.into_iter().filter(|(number, _)| *number > 0);
+        let parts = parts.map(|(number, word)| format!("{number} {word}"));
+        parts.chain((self.outputs > 0).then(|| count(self.outputs, "output"))).collect::<Vec<_>>().join(", ")
     }
 
     /// Two plans together.

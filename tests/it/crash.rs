@@ -72,6 +72,21 @@ impl<'a> Scene<'a> {
         run
     }
 
+    /// `kl apply` of that spec, held while its Terraform applies.
+    fn at_work<const N: usize>(&self, value: usize, args: [&str; N]) -> Running {
+        self.gates.close("apply");
+        let running = self.apply(value).args(args).spawn();
+        self.gates.reached("apply");
+        running
+    }
+
+    /// The first spec's apply, killed there; its Terraform goes on alone. Says the id of its run.
+    fn killed_at_work(&self) -> String {
+        let run = self.kill(self.at_work(1, ["--lease", "1s"]));
+        self.gates.open("apply");
+        run
+    }
+
     fn live_run(&self) -> String {
         let live = self.database.rows("SELECT CAST(id AS text) FROM runs WHERE ended_at IS NULL");
         live.into_iter().flatten().flatten().next().expect("a run is live")
@@ -131,11 +146,7 @@ fn killed_before_terraform_changed_anything_leaves_the_rows_to_the_next_after_th
 fn killed_while_terraform_applies_is_recovered_by_the_same_spec(database: &Database) {
     let scene = Scene::new(database);
     scene.plan(1);
-    scene.gates.close("apply");
-    let running = scene.apply(1).args(["--lease", "1s"]).spawn();
-    scene.gates.reached("apply");
-    let lost = scene.kill(running);
-    scene.gates.open("apply");
+    let lost = scene.killed_at_work();
     // Its Terraform goes on alone, and is waited for; then nothing is left to be done.
     drop(scene.apply(1).args(["--wait", "1m"]).exits(0));
     assert_eq!(runs(database, "lost"), [lost]);
@@ -149,11 +160,7 @@ fn killed_while_terraform_applies_keeps_others_away_until_it_is_recovered(databa
     let scene = Scene::new(database);
     scene.plan(1);
     scene.plan(2);
-    scene.gates.close("apply");
-    let running = scene.apply(1).args(["--lease", "1s"]).spawn();
-    scene.gates.reached("apply");
-    let lost = scene.kill(running);
-    scene.gates.open("apply");
+    let lost = scene.killed_at_work();
     // Waits for the end of the lease, and not for a quarantine: that has none.
     let said = scene.apply(2).args(["--wait", "30s"]).exits(2).stderr;
     assert!(said.contains(&format!("kl recover {lost}")), "{said}");
@@ -197,11 +204,7 @@ fn killed_with_the_first_object_of_a_state_in_flight_keeps_its_address(database:
     scene.site.write("live/main.tf", &text);
     scene.plan(1);
     scene.plan(2);
-    scene.gates.close("apply");
-    let running = scene.apply(1).args(["--lease", "1s"]).spawn();
-    scene.gates.reached("apply");
-    let lost = scene.kill(running);
-    scene.gates.open("apply");
+    let lost = scene.killed_at_work();
     let said = scene.apply(2).args(["--wait", "30s"]).exits(2).stderr;
     assert!(said.contains("terraform_data.slow (write) is quarantined"), "{said}");
     assert!(said.contains(&format!("kl recover {lost}")), "{said}");
@@ -230,9 +233,7 @@ fn paused_for_longer_than_its_lease_commits_nothing(database: &Database) {
 fn aborted_while_it_applies_stops_terraform_and_commits_nothing(database: &Database) {
     let scene = Scene::new(database);
     scene.plan(1);
-    scene.gates.close("apply");
-    let running = scene.apply(1).spawn();
-    scene.gates.reached("apply");
+    let running = scene.at_work(1, []);
     let run = scene.live_run();
     drop(scene.site.kl().args(["abort", &run, "--actor", "carol"]).exits(0));
     assert_eq!(scene.status_of(&run), Some("aborted".into()));
@@ -254,9 +255,7 @@ fn one_signal_lets_terraform_finish_what_is_in_flight_and_keeps_a_record(databas
         scene.plan(value);
         let before: usize =
             database.value("SELECT COALESCE(max(serial), 0) FROM state_versions").unwrap().parse().unwrap();
-        scene.gates.close("apply");
-        let running = scene.apply(value).spawn();
-        scene.gates.reached("apply");
+        let running = scene.at_work(value, []);
         let run = scene.live_run();
         let began = Instant::now();
         running.signal(signal);
@@ -282,9 +281,7 @@ fn a_second_signal_ends_at_once_and_keeps_a_record(database: &Database) {
     // A program that does not stop when it is asked.
     scene.site.write("live/main.tf", &CHAIN.replace("command = \"while", "command = \"trap '' INT TERM; while"));
     scene.plan(1);
-    scene.gates.close("apply");
-    let mut running = scene.apply(1).spawn();
-    scene.gates.reached("apply");
+    let mut running = scene.at_work(1, []);
     let run = scene.live_run();
     running.signal(Signal::SIGINT);
     assert!(running.runs());
@@ -316,9 +313,7 @@ fn a_waiting_run_that_is_interrupted_leaves_the_queue(database: &Database) {
     let scene = Scene::new(database);
     scene.plan(1);
     scene.plan(2);
-    scene.gates.close("apply");
-    let first = scene.apply(1).spawn();
-    scene.gates.reached("apply");
+    let first = scene.at_work(1, []);
     let waiter = scene.apply(2).args(["--wait", "10m"]).spawn();
     wait_for_runs(database, "waiting", 1);
     waiter.signal(Signal::SIGTERM);

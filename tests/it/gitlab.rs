@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kl_runner::forge::{Forge, ForgeSettings, GitlabSettings, connect};
 
-use crate::github::hasty;
+use crate::forges::{self, hasty};
 use crate::harness::forge::gitlab::GitlabStandIn;
 
 fn with(settings: GitlabSettings) -> Arc<dyn Forge> {
@@ -24,4 +24,12 @@ fn forge(stand_in: &GitlabStandIn) -> Arc<dyn Forge> {
 /// In the name of the job's own token.
 fn as_job(stand_in: &GitlabStandIn) -> Arc<dyn Forge> {
     with(GitlabSettings { token: None, ..stand_in.settings() })
+}
+
+fn with_request() -> (GitlabStandIn, u64) {
+    forges::with_request(GitlabStandIn::start())
+}
+
+fn with_head() -> (GitlabStandIn, String) {
+    forges::with_head(GitlabStandIn::start())
 }

@@ -19,6 +19,7 @@ mod concurrency;
 mod configuration;
 mod crash;
 mod demo;
+mod forges;
 mod generated;
 mod github;
 mod gitlab;

@@ -128,7 +128,7 @@ impl Desk {
         for name in ["network", "web"] {
             self.pipeline.site().write(&format!("{name}/main.tf"), &one(name, value));
         }
-        commit(self.pipeline.site());
+        commit(&self.pipeline.site().repo());
         self.forge.open_request(&OpenRequest::new("Change both", &["network/main.tf", "web/main.tf"]))
     }
 

@@ -14,7 +14,7 @@ use crate::harness::forge::github::{GithubStandIn, JOB_TOKEN, Permission, REPOSI
 use crate::harness::forge::{Merge, OpenRequest};
 use crate::harness::kl::Kl;
 use crate::harness::providers::needs;
-use crate::harness::runners::{Workflow, act, commit, example, of_the_readme};
+use crate::harness::runners::{Workflow, act, commit, example, git, of_the_readme};
 use crate::harness::site::Site;
 use crate::harness::wait_until;
 use crate::template::{assert_refreshed, assert_versions, two_modules};
@@ -26,6 +26,7 @@ on_both_databases!(
     a_matrix_has_a_job_for_each_project_that_the_change_concerns,
     what_a_killed_apply_left_is_ended_by_the_last_step,
     a_fork_gets_a_plan_and_nothing_fails,
+    a_members_comment_plans_a_request_and_after_its_merge_applies_it,
     the_nightly_refresh_takes_what_differs_into_the_state,
 );
 
@@ -67,7 +68,7 @@ impl Desk {
         for name in ["db", "web"] {
             self.workflow.site().write(&format!("{name}/main.tf"), &one(name, value));
         }
-        commit(self.workflow.site());
+        commit(&self.workflow.site().repo());
         self.forge.open_request(&OpenRequest::new("Change both", &["db/main.tf", "web/main.tf"]))
     }
 
@@ -148,7 +149,7 @@ fn plan_and_apply(desk: Desk, database: &Database) {
     assert_versions(database, 4);
     desk.assert_applied(2);
     let comment = desk.comment(number);
-    assert!(comment.contains("serial"), "{comment}");
+    assert!(comment.contains("Committed serial"), "{comment}");
     assert_eq!(desk.checks(&push.after), pair("apply", "success"));
     assert_eq!(desk.workflow.site().leftovers(), Vec::<String>::new());
     desk.forge.finish();
@@ -204,7 +205,7 @@ fn a_matrix_has_a_job_for_each_project_that_the_change_concerns(database: &Datab
     let text = example("examples/github/matrix/kl.yml");
     let desk = Desk::new(database, act, &text);
     desk.workflow.site().write("web/main.tf", &one("web", 2));
-    commit(desk.workflow.site());
+    commit(&desk.workflow.site().repo());
     let number = desk.forge.open_request(&OpenRequest::new("Change web", &["web/main.tf"]));
     let said = desk.on_request(number).exits(0).stdout;
     assert!(said.contains("[kl/plan web") && !said.contains("[kl/plan db"), "{said}");
@@ -225,7 +226,7 @@ fn what_a_killed_apply_left_is_ended_by_the_last_step(database: &Database) {
     let slow =
         "resource \"terraform_data\" \"slow\" {\n  provisioner \"local-exec\" {\n    command = \"COMMAND\"\n  }\n}\n";
     site.write("db/slow.tf", &slow.replace("COMMAND", &wait));
-    commit(site);
+    commit(&site.repo());
     let number = desk.forge.open_request(&OpenRequest::new("Slow", &["db/slow.tf"]));
     drop(desk.on_request(number).exits(0));
     let push = desk.forge.merge(number, Merge::Squash);
@@ -255,6 +256,51 @@ fn a_fork_gets_a_plan_and_nothing_fails(database: &Database) {
     let said = desk.workflow.on("pull_request", &payload).exits(0).stdout;
     assert!(said.contains("a request of a fork has no database"), "{said}");
     assert_eq!(database.value("SELECT count(*) FROM plan_specs"), Some("2".into()), "those of the set-up");
+    desk.forge.finish();
+}
+
+fn a_members_comment_plans_a_request_and_after_its_merge_applies_it(database: &Database) {
+    let Some(act) = act() else { return };
+    let desk = Desk::new(database, act, &example("examples/github/comment/kl-comment.yml"));
+    let repo = desk.workflow.site().repo();
+    for name in ["db", "web"] {
+        desk.workflow.site().write(&format!("{name}/main.tf"), &one(name, 2));
+    }
+    let head = commit(&repo);
+    desk.forge.name_next_commits(&[&head]);
+    let number = desk.forge.open_request(&OpenRequest::new("Change both", &["db/main.tf", "web/main.tf"]));
+    git(&repo, &["update-ref", &format!("refs/pull/{number}/head"), &head]);
+    let comment = |association: &str, text: &str| {
+        let payload = json!({
+            "action": "created",
+            "issue": { "number": number, "pull_request": { "url": "https://github.example" } },
+            "comment": { "body": text, "author_association": association, "user": { "login": "bob" } },
+        });
+        desk.workflow.on("issue_comment", &payload)
+    };
+    // No job runs for a stranger, and none for other words, whatever a shell would make of them.
+    let evil = "/kl plan\n$(touch /tmp/evil)";
+    for (association, text) in [("CONTRIBUTOR", "/kl plan"), ("NONE", "/kl apply"), ("OWNER", evil), ("OWNER", "hm")] {
+        drop(comment(association, text).exits(0));
+        assert_eq!(desk.forge.requests().len(), 0, "{association}: {text}");
+    }
+    let said = comment("COLLABORATOR", "/kl plan").exits(0).stdout;
+    assert!(said.contains("::set-output:: result=planned"), "{said}");
+    assert_eq!(desk.checks(&head), pair("plan", "success"));
+    let planned = desk.comment(number);
+    assert!(planned.contains("terraform_data.db") && planned.contains("terraform_data.web"), "{planned}");
+
+    let said = comment("MEMBER", "/kl apply").exits(1).stdout;
+    assert!(said.contains("is open, not merged"), "{said}");
+    assert_versions(database, 2);
+    desk.forge.merge(number, Merge::Squash);
+    let said = comment("MEMBER", "/kl apply").exits(0).stdout;
+    assert!(said.contains("::set-output:: result=committed"), "{said}");
+    assert_versions(database, 4);
+    desk.assert_applied(2);
+    assert!(desk.comment(number).contains("Committed serial"), "{}", desk.comment(number));
+    assert_eq!(desk.checks(&head), [pair("apply", "success"), pair("plan", "success")].concat());
+    assert_eq!(desk.workflow.site().leftovers(), Vec::<String>::new());
     desk.forge.finish();
 }
 

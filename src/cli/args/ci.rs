@@ -5,7 +5,8 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
-use super::{ActorArgs, duration, lease, timeout};
+use super::value::{lease, timeout};
+use super::{ActorArgs, duration};
 
 /// `kl ci …`.
 #[derive(Debug, Subcommand)]

@@ -1,21 +1,15 @@
-//! Requests to GitHub's API through octocrab: statuses and headers as they come, pages, retries.
+//! GitHub's API through octocrab: addresses, statuses and headers as they come, pages.
 
 use octocrab::Octocrab;
 use reqwest::header::AUTHORIZATION;
 use secrecy::ExposeSecret as _;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::forge::error::ForgeError;
-use crate::forge::http::{Again, Answer, Lost, Secrets, Trouble, base_address, chain, client, persist, segment};
+use crate::forge::http::{Again, Answer, Lost, Secrets, Trouble, base_address, chain, client, segment};
 use crate::forge::patience::{Budget, Patience};
 use crate::forge::settings::GithubSettings;
-
-/// What a page holds at most.
-pub(super) const PAGE: usize = 100;
-
-/// So many pages are read at most: a forge that never ends is not read for ever.
-const MAX_PAGES: usize = 200;
+use crate::forge::talk::{Talk, Verb};
 
 /// GitHub's API, for one repository.
 pub(super) struct Api {
@@ -75,71 +69,19 @@ impl Api {
         format!("{}/user", self.rest)
     }
 
-    /// Reads one thing.
-    pub(super) async fn get<T: DeserializeOwned>(
-        &self,
-        what: &str,
-        budget: &mut Budget,
-        path: &str,
-    ) -> Result<T, ForgeError> {
-        self.answer(what, budget, path).await?.content(what)
-    }
-
-    /// Reads an answer, and makes an error of a refusal.
-    pub(super) async fn answer(&self, what: &str, budget: &mut Budget, path: &str) -> Result<Answer, ForgeError> {
-        let answer = persist(budget, Again::Harmless, &self.secrets, || self.send(Verb::Get, path, None))
-            .await
-            .map_err(|trouble| trouble.error(what))?;
-        if answer.done() { Ok(answer) } else { Err(answer.refusal(what, &self.secrets)) }
-    }
-
-    /// Reads a list, page after page, until `enough` says that what has been read will do.
-    pub(super) async fn pages<T: DeserializeOwned>(
-        &self,
-        what: &str,
-        budget: &mut Budget,
-        path: &str,
-        mut enough: impl FnMut(&[T]) -> bool + Send,
-    ) -> Result<Vec<T>, ForgeError> {
-        let mut all = Vec::new();
-        for page in 1..=MAX_PAGES {
-            let join = if path.contains('?') { '&' } else { '?' };
-            let answer = self.answer(what, budget, &format!("{path}{join}per_page={PAGE}&page={page}")).await?;
-            all.extend(answer.content::<Vec<T>>(what)?);
-            if !has_next(&answer) || enough(&all) {
-                return Ok(all);
-            }
-        }
-        Err(ForgeError::Incomplete {
-            what: what.to_owned(),
-            message: format!("the forge has more than {} of them", MAX_PAGES * PAGE),
-        })
-    }
-
-    /// Makes or changes something. With [`Again::Twice`], [`Trouble::Unknown`] means that it may have been done.
-    pub(super) async fn write<B: Serialize>(
-        &self,
-        budget: &mut Budget,
-        again: Again,
-        verb: Verb,
-        path: &str,
-        body: &B,
-    ) -> Result<Answer, Trouble> {
-        let body = serde_json::to_value(body).map_err(|error| Trouble::Spent(error.to_string()))?;
-        persist(budget, again, &self.secrets, || self.send(verb, path, Some(&body))).await
-    }
-
     /// Asks GraphQL.
     pub(super) async fn graphql(&self, budget: &mut Budget, query: &str) -> Result<Answer, Trouble> {
         let body = serde_json::json!({ "query": query });
         self.write(budget, Again::Harmless, Verb::Post, &self.graphql, &body).await
     }
+}
 
-    /// One attempt. A body that breaks off is no answer.
-    async fn send(&self, verb: Verb, path: &str, body: Option<&serde_json::Value>) -> Result<Answer, Lost> {
+impl Talk for Api {
+    async fn send(&self, verb: Verb, path: &str, body: Option<&Value>) -> Result<Answer, Lost> {
         let response = match verb {
             Verb::Get => self.crab._get(path).await,
             Verb::Post => self.crab._post(path, body).await,
+            Verb::Put => self.crab._put(path, body).await,
             Verb::Patch => self.crab._patch(path, body).await,
         }
         .map_err(|error| lost(&error))?;
@@ -147,14 +89,14 @@ impl Api {
         let body = self.crab.body_to_string(response).await.map_err(|error| Lost::Unknown(chain(&error)))?;
         Ok(Answer { status, headers, body: body.into_bytes() })
     }
-}
 
-/// What is done to what a path names.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Verb {
-    Get,
-    Post,
-    Patch,
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn next_page(answer: &Answer, page: u64) -> Option<u64> {
+        has_next(answer).then_some(page + 1)
+    }
 }
 
 /// What became of a request that got no answer, from reqwest's error inside octocrab's.

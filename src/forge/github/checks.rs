@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use super::Github;
-use super::api::Verb;
 use super::wire::{CheckBody, CheckRun, CheckRuns, StatusBody};
 use crate::forge::error::ForgeError;
 use crate::forge::http::{Again, Answer, Trouble, segment, shortened};
 use crate::forge::patience::Budget;
+use crate::forge::talk::{Talk as _, Verb};
 use crate::forge::{Annotation, Check, CheckRef, Conclusion};
 
 /// So many annotations one request may bring.
@@ -66,9 +66,12 @@ impl Github {
         loop {
             match self.api.write(budget, Again::Twice, Verb::Post, &path, &body).await {
                 Ok(answer) => return self.accepted(what, &answer),
-                // It may have been made. It is looked for by its name, on its commit.
+                // It may have been made. It is looked for by its name, on its commit, where an earlier job's may be as
+                // well: whichever it is, it says afterwards what this one has to say.
                 Err(Trouble::Unknown(_)) if budget.pause(None).await => {
-                    if let Some(run) = self.find_check(what, budget, check).await? {
+                    if let Some(run) = self.find_check(what, budget, check).await?
+                        && let Some(run) = self.change_check(what, budget, &run.id.to_string(), check).await?
+                    {
                         return Ok(run);
                     }
                 }

@@ -1,21 +1,80 @@
-//! The sticky comment on a pull request: found by author and marker, changed in place, or made.
+//! Comments on a pull request, and whose they are.
 
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::Github;
-use super::api::Verb;
 use super::wire::{Comment, CommentBody, User, ViewerAnswer};
 use crate::forge::CommentRef;
 use crate::forge::error::ForgeError;
 use crate::forge::http::{Again, Answer, Trouble};
 use crate::forge::marker::{headed, leads};
 use crate::forge::patience::{Budget, Patience};
+use crate::forge::sticky::{self, Comments};
+use crate::forge::talk::{Talk as _, Verb};
 
 /// Who writes when a job uses its own token: neither of GitHub's two ways of asking answers that token everywhere.
 const ACTIONS: &str = "github-actions[bot]";
 
 /// How long the GraphQL API is given to say whose token it is.
 const BRIEF: Duration = Duration::from_secs(10);
+
+/// The comment on one pull request.
+struct OnPull<'a> {
+    github: &'a Github,
+    number: u64,
+    marker: &'a str,
+    /// With the marker on its first line.
+    body: &'a str,
+}
+
+impl OnPull<'_> {
+    fn path(&self) -> String {
+        self.github.api.path(&format!("/issues/{}/comments", self.number))
+    }
+}
+
+#[async_trait]
+impl Comments for OnPull<'_> {
+    fn what(&self) -> String {
+        format!("write the comment on #{}", self.number)
+    }
+
+    async fn find(&self, budget: &mut Budget) -> Result<Option<u64>, ForgeError> {
+        let login = self.github.login.get_or_try_init(|| self.github.whoami()).await?;
+        let ours = |comment: &Comment| {
+            comment.user.as_ref().is_some_and(|user| same_author(login, &user.login))
+                && comment.body.as_deref().is_some_and(|body| leads(body, self.marker))
+        };
+        let some = |comments: &[Comment]| comments.iter().any(&ours);
+        let comments = self.github.api.pages(&self.what(), budget, &self.path(), some).await?;
+        Ok(comments.iter().find(|comment| ours(comment)).map(|comment| comment.id))
+    }
+
+    async fn change(&self, budget: &mut Budget, id: u64) -> Result<Answer, Trouble> {
+        let api = &self.github.api;
+        let path = api.path(&format!("/issues/comments/{id}"));
+        api.write(budget, Again::Harmless, Verb::Patch, &path, &CommentBody { body: self.body }).await
+    }
+
+    async fn make(&self, budget: &mut Budget) -> Result<Answer, Trouble> {
+        let body = CommentBody { body: self.body };
+        self.github.api.write(budget, Again::Twice, Verb::Post, &self.path(), &body).await
+    }
+
+    fn lost(&self, status: u16) -> bool {
+        matches!(status, 403 | 404 | 410)
+    }
+
+    fn written(&self, answer: &Answer) -> Result<CommentRef, ForgeError> {
+        if !answer.done() {
+            return Err(answer.refusal(&self.what(), &self.github.api.secrets));
+        }
+        let comment: Comment = answer.content(&self.what())?;
+        Ok(CommentRef { id: comment.id.to_string(), url: comment.html_url })
+    }
+}
 
 impl Github {
     pub(super) async fn put_comment(
@@ -25,64 +84,8 @@ impl Github {
         marker: &str,
         body: &str,
     ) -> Result<CommentRef, ForgeError> {
-        let what = format!("write the comment on #{number}");
-        let body = headed(body, marker);
-        let mut budget = self.api.patience.begin();
-        if let Some(id) = known.and_then(|id| id.parse::<u64>().ok()) {
-            let answer = self.change_comment(&mut budget, id, &body).await.map_err(|trouble| trouble.error(&what))?;
-            match answer.status {
-                // Deleted by somebody, or written with another token: there may be another one, else it is made anew.
-                403 | 404 | 410 => {}
-                _ => return self.written(&what, &answer),
-            }
-        }
-        loop {
-            if let Some(id) = self.own_comment(&what, &mut budget, number, marker).await? {
-                let answer =
-                    self.change_comment(&mut budget, id, &body).await.map_err(|trouble| trouble.error(&what))?;
-                return self.written(&what, &answer);
-            }
-            let path = self.api.path(&format!("/issues/{number}/comments"));
-            match self.api.write(&mut budget, Again::Twice, Verb::Post, &path, &CommentBody { body: &body }).await {
-                Ok(answer) => return self.written(&what, &answer),
-                // It may stand there: a second one would stay for ever.
-                Err(Trouble::Unknown(message)) if budget.pause(None).await => {
-                    tracing::debug!(%message, "looking whether the comment was written");
-                }
-                Err(trouble) => return Err(trouble.error(&what)),
-            }
-        }
-    }
-
-    async fn change_comment(&self, budget: &mut Budget, id: u64, body: &str) -> Result<Answer, Trouble> {
-        let path = self.api.path(&format!("/issues/comments/{id}"));
-        self.api.write(budget, Again::Harmless, Verb::Patch, &path, &CommentBody { body }).await
-    }
-
-    fn written(&self, what: &str, answer: &Answer) -> Result<CommentRef, ForgeError> {
-        if !answer.done() {
-            return Err(answer.refusal(what, &self.api.secrets));
-        }
-        let comment: Comment = answer.content(what)?;
-        Ok(CommentRef { id: comment.id.to_string(), url: comment.html_url })
-    }
-
-    /// The first comment that we wrote and that bears the marker.
-    async fn own_comment(
-        &self,
-        what: &str,
-        budget: &mut Budget,
-        number: u64,
-        marker: &str,
-    ) -> Result<Option<u64>, ForgeError> {
-        let login = self.login.get_or_try_init(|| self.whoami()).await?;
-        let ours = |comment: &Comment| {
-            comment.user.as_ref().is_some_and(|user| same_author(login, &user.login))
-                && comment.body.as_deref().is_some_and(|body| leads(body, marker))
-        };
-        let path = self.api.path(&format!("/issues/{number}/comments"));
-        let comments = self.api.pages(what, budget, &path, |comments: &[Comment]| comments.iter().any(&ours)).await?;
-        Ok(comments.iter().find(|comment| ours(comment)).map(|comment| comment.id))
+        let comments = OnPull { github: self, number, marker, body: &headed(body, marker) };
+        sticky::put(&comments, self.api.patience.begin(), known).await
     }
 
     /// The login that the token writes as.

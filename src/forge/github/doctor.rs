@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Github;
 use crate::forge::Access;
 use crate::forge::error::ForgeError;
+use crate::forge::talk::Talk as _;
 
 impl Github {
     pub(super) async fn probe(&self) -> Vec<Access> {

@@ -10,6 +10,7 @@ use crate::forge::error::ForgeError;
 use crate::forge::http::segment;
 use crate::forge::landed::{Candidate, PushedCommit, Repository};
 use crate::forge::patience::Budget;
+use crate::forge::talk::Talk as _;
 use crate::forge::{ChangedFile, Push};
 
 /// So many files of a pull request, or of a commit, GitHub lists at most.

@@ -6,6 +6,7 @@ use super::Gitlab;
 use super::api::TokenKind;
 use crate::forge::Access;
 use crate::forge::error::ForgeError;
+use crate::forge::talk::Talk as _;
 
 impl Gitlab {
     pub(super) async fn probe(&self) -> Vec<Access> {

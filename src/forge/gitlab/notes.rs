@@ -1,6 +1,6 @@
-//! The sticky note on a merge request: found by author and marker, changed in place, or made.
+//! Notes on a merge request, whose they are, and what GitLab must not take for a command in them.
 
-use reqwest::Method;
+use async_trait::async_trait;
 
 use super::Gitlab;
 use super::api::TokenKind;
@@ -10,6 +10,76 @@ use crate::forge::error::ForgeError;
 use crate::forge::http::{Again, Answer, Trouble};
 use crate::forge::marker::{headed, leads};
 use crate::forge::patience::Budget;
+use crate::forge::sticky::{self, Comments};
+use crate::forge::talk::{Talk as _, Verb};
+
+/// The note on one merge request.
+struct OnRequest<'a> {
+    gitlab: &'a Gitlab,
+    number: u64,
+    marker: &'a str,
+    /// With the marker on its first line, and no line that is a command.
+    body: &'a str,
+}
+
+impl OnRequest<'_> {
+    fn path(&self, rest: &str) -> String {
+        self.gitlab.api.path(&format!("/merge_requests/{}/notes{rest}", self.number))
+    }
+}
+
+#[async_trait]
+impl Comments for OnRequest<'_> {
+    fn what(&self) -> String {
+        format!("write the note on !{}", self.number)
+    }
+
+    async fn find(&self, budget: &mut Budget) -> Result<Option<u64>, ForgeError> {
+        let api = &self.gitlab.api;
+        if api.token == TokenKind::None {
+            return Ok(None);
+        }
+        let us = *self.gitlab.user.get_or_try_init(|| self.gitlab.whoami()).await?;
+        let ours = |note: &Note| {
+            !note.system && note.author.as_ref().is_some_and(|author| author.id == us) && leads(&note.body, self.marker)
+        };
+        let path = self.path("?order_by=created_at&sort=asc");
+        let notes = api.pages(&self.what(), budget, &path, |notes: &[Note]| notes.iter().any(&ours)).await?;
+        Ok(notes.iter().find(|note| ours(note)).map(|note| note.id))
+    }
+
+    async fn change(&self, budget: &mut Budget, id: u64) -> Result<Answer, Trouble> {
+        let (path, body) = (self.path(&format!("/{id}")), NoteBody { body: self.body });
+        self.gitlab.api.write(budget, Again::Harmless, Verb::Put, &path, &body).await
+    }
+
+    async fn make(&self, budget: &mut Budget) -> Result<Answer, Trouble> {
+        let (path, body) = (self.path(""), NoteBody { body: self.body });
+        self.gitlab.api.write(budget, Again::Twice, Verb::Post, &path, &body).await
+    }
+
+    fn lost(&self, status: u16) -> bool {
+        // A job's own token may change no note: there is nothing to look for.
+        matches!(status, 403 | 404) && self.gitlab.api.token == TokenKind::Access
+    }
+
+    fn written(&self, answer: &Answer) -> Result<CommentRef, ForgeError> {
+        if !answer.done() {
+            let mut error = answer.refusal(&self.what(), &self.gitlab.api.secrets);
+            if let ForgeError::Denied { message, .. } = &mut error
+                && self.gitlab.api.token != TokenKind::Access
+            {
+                message
+                    .push_str("; a job's own token may not write notes: give kl a project access token with scope api");
+            }
+            return Err(error);
+        }
+        let note: Note = answer.content(&self.what())?;
+        let page = self.gitlab.project_url.as_ref();
+        let url = page.map(|url| format!("{url}/-/merge_requests/{}#note_{}", self.number, note.id));
+        Ok(CommentRef { id: note.id.to_string(), url })
+    }
+}
 
 impl Gitlab {
     pub(super) async fn put_note(
@@ -19,75 +89,8 @@ impl Gitlab {
         marker: &str,
         body: &str,
     ) -> Result<CommentRef, ForgeError> {
-        let what = format!("write the note on !{number}");
-        let body = inert(&headed(body, marker));
-        let mut budget = self.api.patience.begin();
-        if let Some(id) = known.and_then(|id| id.parse::<u64>().ok()) {
-            let answer =
-                self.change_note(&mut budget, number, id, &body).await.map_err(|trouble| trouble.error(&what))?;
-            match answer.status {
-                // Deleted by somebody, or written with another token: there may be another one, else it is made anew.
-                403 | 404 if self.api.token == TokenKind::Access => {}
-                _ => return self.written(&what, number, &answer),
-            }
-        }
-        loop {
-            if let Some(id) = self.own_note(&what, &mut budget, number, marker).await? {
-                let answer =
-                    self.change_note(&mut budget, number, id, &body).await.map_err(|trouble| trouble.error(&what))?;
-                return self.written(&what, number, &answer);
-            }
-            let path = self.api.path(&format!("/merge_requests/{number}/notes"));
-            match self.api.write(&mut budget, Again::Twice, Method::POST, &path, &NoteBody { body: &body }).await {
-                Ok(answer) => return self.written(&what, number, &answer),
-                // It may stand there: a second one would stay for ever.
-                Err(Trouble::Unknown(message)) if budget.pause(None).await => {
-                    tracing::debug!(%message, "looking whether the note was written");
-                }
-                Err(trouble) => return Err(trouble.error(&what)),
-            }
-        }
-    }
-
-    async fn change_note(&self, budget: &mut Budget, number: u64, id: u64, body: &str) -> Result<Answer, Trouble> {
-        let path = self.api.path(&format!("/merge_requests/{number}/notes/{id}"));
-        self.api.write(budget, Again::Harmless, Method::PUT, &path, &NoteBody { body }).await
-    }
-
-    fn written(&self, what: &str, number: u64, answer: &Answer) -> Result<CommentRef, ForgeError> {
-        if !answer.done() {
-            let mut error = answer.refusal(what, &self.api.secrets);
-            if let ForgeError::Denied { message, .. } = &mut error
-                && self.api.token != TokenKind::Access
-            {
-                message
-                    .push_str("; a job's own token may not write notes: give kl a project access token with scope api");
-            }
-            return Err(error);
-        }
-        let note: Note = answer.content(what)?;
-        let url = self.project_url.as_ref().map(|url| format!("{url}/-/merge_requests/{number}#note_{}", note.id));
-        Ok(CommentRef { id: note.id.to_string(), url })
-    }
-
-    /// The first note that we wrote and that bears the marker.
-    async fn own_note(
-        &self,
-        what: &str,
-        budget: &mut Budget,
-        number: u64,
-        marker: &str,
-    ) -> Result<Option<u64>, ForgeError> {
-        if self.api.token == TokenKind::None {
-            return Ok(None);
-        }
-        let us = *self.user.get_or_try_init(|| self.whoami()).await?;
-        let ours = |note: &Note| {
-            !note.system && note.author.as_ref().is_some_and(|author| author.id == us) && leads(&note.body, marker)
-        };
-        let path = self.api.path(&format!("/merge_requests/{number}/notes?order_by=created_at&sort=asc"));
-        let notes = self.api.pages(what, budget, &path, |notes: &[Note]| notes.iter().any(&ours)).await?;
-        Ok(notes.iter().find(|note| ours(note)).map(|note| note.id))
+        let comments = OnRequest { gitlab: self, number, marker, body: &inert(&headed(body, marker)) };
+        sticky::put(&comments, self.api.patience.begin(), known).await
     }
 
     /// The number of the user that the token writes as: every access token has one.

@@ -7,6 +7,7 @@ use super::wire::{Commit, Comparison, Diff, MergeRequest};
 use crate::forge::error::ForgeError;
 use crate::forge::http::segment;
 use crate::forge::landed::{Candidate, PushedCommit, Repository};
+use crate::forge::talk::Talk as _;
 use crate::forge::{ChangedFile, Push};
 
 /// With so many files a comparison may have been cut: servers list 1,000 unless they are told otherwise, and do not say.

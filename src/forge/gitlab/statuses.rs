@@ -2,13 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use reqwest::Method;
-
 use super::Gitlab;
 use super::api::TokenKind;
 use super::wire::StatusBody;
 use crate::forge::error::ForgeError;
 use crate::forge::http::{Again, Secrets, segment, shortened};
+use crate::forge::talk::{Talk as _, Verb};
 use crate::forge::{Check, CheckRef, Conclusion};
 
 /// So many characters the description of a status may have.
@@ -38,7 +37,7 @@ impl Gitlab {
         loop {
             let answer = self
                 .api
-                .write(&mut budget, Again::Harmless, Method::POST, &path, &body)
+                .write(&mut budget, Again::Harmless, Verb::Post, &path, &body)
                 .await
                 .map_err(|trouble| trouble.error(&what))?;
             match answer.status {

@@ -41,6 +41,16 @@ fn a_plan_has_a_remark_at_every_block_that_it_changes() {
 }
 
 #[test]
+fn the_summary_of_what_was_not_planned_says_why() {
+    for (plan_view, words) in
+        [(PlanView::Missing, "No plan job has finished"), (PlanView::Dropped, "nothing will be applied")]
+    {
+        let check = plan(&fixture::project("network", plan_view), &place());
+        assert!(check.summary.contains(words) && check.text.contains(words), "{check:?}");
+    }
+}
+
+#[test]
 fn a_stale_plan_fails_its_check_and_a_reservation_does_not() {
     let mut view = fixture::small();
     let PlanView::Planned(planned) = &mut view.projects[0].plan else { unreachable!("the fixture is planned") };

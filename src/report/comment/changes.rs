@@ -13,7 +13,7 @@ use crate::report::view::ChangedValue;
 
 /// So many changes are seen without unfolding anything.
 const OPEN: usize = 12;
-/// So many are in the whole table, however much room there is.
+/// So many more are folded away below them, however much room there is.
 const MOST: usize = 1_000;
 /// So many attributes are named for one change; the rest is counted.
 const ATTRIBUTES: usize = 6;
@@ -42,13 +42,12 @@ pub fn nodes(spec: &PlanSpec, place: &Place) -> Vec<Node> {
     if rows.len() <= OPEN + 3 {
         return if rows.is_empty() { Vec::new() } else { vec![Node::rows(Rank::Change, "change", table(&rows), MOST)] };
     }
-    // The first ones are in both tables only when they must not be missed.
-    let notable = rows.len().min(OPEN);
+    let (open, folded) = rows.split_at(OPEN);
     vec![
-        Node::rows(Rank::Change, "change", table(&rows[..notable]), OPEN),
+        Node::rows(Rank::Change, "change", table(open), OPEN),
         Node::details(
-            format!("{} more", count(rows.len() - notable, "change")).replace(" changes more", " more changes"),
-            vec![Node::rows(Rank::Change, "change", table(&rows[notable..]), MOST)],
+            count(folded.len(), "more change"),
+            vec![Node::rows(Rank::Change, "change", table(folded), MOST)],
         ),
     ]
 }

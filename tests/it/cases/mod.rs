@@ -5,6 +5,7 @@ mod failures;
 mod guards;
 mod leaks;
 mod modules;
+mod moves;
 mod objects;
 mod outputs;
 mod random;

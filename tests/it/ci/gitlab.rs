@@ -2,7 +2,7 @@
 
 use camino::Utf8Path;
 
-use super::{assert_committed, one, prepared};
+use super::{assert_committed, matrix, one, prepared};
 use crate::harness::database::Database;
 use crate::harness::forge::gitlab::{ACCESS_TOKEN, GitlabStandIn, JOB_TOKEN, PIPELINE, PROJECT};
 use crate::harness::forge::{Merge, OpenRequest};
@@ -15,6 +15,7 @@ on_both_databases!(
     a_merge_request_is_planned_merged_and_applied,
     with_the_jobs_own_token_alone_everything_but_the_note_works,
     a_merge_train_is_checked_and_nothing_is_applied,
+    jobs_of_a_matrix_at_the_same_time_write_one_note,
 );
 
 struct Desk {
@@ -87,7 +88,7 @@ fn a_merge_request_is_planned_merged_and_applied(database: &Database) {
     drop(apply.args(["ci", "apply"]).exits(0));
     assert_committed(&desk.site, "a", 2);
     let notes = desk.forge.comments(number);
-    assert!(notes.len() == 1 && notes[0].body.contains("serial"), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].body.contains("Committed serial"), "{notes:?}");
     drop(desk.forge.statuses(&push.after));
     drop(desk.forge.statuses(&desk.forge.head(number)));
     desk.forge.finish();
@@ -119,4 +120,17 @@ fn a_merge_train_is_checked_and_nothing_is_applied(database: &Database) {
     let said = train().args(["ci", "apply"]).exits(3).stderr;
     assert!(said.contains("acts on merges"), "{said}");
     assert_tidy(database, 1);
+}
+
+fn jobs_of_a_matrix_at_the_same_time_write_one_note(database: &Database) {
+    let desk = Desk { site: matrix::prepared(database), forge: GitlabStandIn::start() };
+    matrix::planned_side_by_side(
+        database,
+        &desk.site,
+        &desk.forge,
+        |number| format!("/merge_requests/{number}/notes"),
+        |dir, number| desk.on_request(dir, "alice", number, "detached").env("KL_FORGE_TOKEN", ACCESS_TOKEN),
+        |number| desk.forge.comments(number).into_iter().map(|note| note.body).collect(),
+    );
+    drop(desk.forge.statuses(&desk.forge.head(1)));
 }

@@ -2,6 +2,7 @@
 
 mod github;
 mod gitlab;
+mod matrix;
 
 use crate::harness::database::Database;
 use crate::harness::site::Site;

@@ -1,39 +1,11 @@
 //! Checks on GitHub: check runs with annotations, and what is left when they are denied.
 
-use kl_runner::forge::{Annotation, AnnotationLevel, Check, CheckRef, Conclusion};
+use kl_runner::forge::{CheckRef, Conclusion};
 
-use super::{forge, with};
-use crate::harness::forge::github::{ALICES_TOKEN, GithubStandIn, Permission};
-use crate::harness::forge::{Fault, OpenRequest};
-
-fn with_head() -> (GithubStandIn, String) {
-    let stand_in = GithubStandIn::start();
-    let number = stand_in.open_request(&OpenRequest::new("Add a network", &["live/main.tf"]));
-    let head = stand_in.head(number);
-    (stand_in, head)
-}
-
-/// A check of a commit, as another room would make it.
-pub(crate) fn check(commit: &str, conclusion: Option<Conclusion>, annotations: u32) -> Check {
-    Check {
-        name: "kl plan: network".into(),
-        commit: commit.into(),
-        conclusion,
-        title: "2 to add, held by alice".into(),
-        summary: "**2** to add".into(),
-        text: "| a | b |".into(),
-        annotations: (1..=annotations)
-            .map(|line| Annotation {
-                path: "live/main.tf".into(),
-                line,
-                level: [AnnotationLevel::Notice, AnnotationLevel::Warning, AnnotationLevel::Failure][line as usize % 3],
-                title: "reserved".into(),
-                message: format!("`terraform_data.a[{line}]` is held by alice"),
-            })
-            .collect(),
-        details_url: Some("https://ci.example/jobs/1".into()),
-    }
-}
+use super::{forge, with, with_head};
+use crate::forges::check;
+use crate::harness::forge::Fault;
+use crate::harness::forge::github::{ALICES_TOKEN, Permission};
 
 #[tokio::test]
 async fn a_check_goes_from_running_to_its_end() {
@@ -87,6 +59,18 @@ async fn a_check_whose_answer_was_lost_is_not_made_twice() {
     assert_eq!(checks.len(), 1);
     assert_eq!(made, CheckRef::Check(checks[0].id.to_string()));
     assert_eq!(checks[0].annotations.len(), 60);
+    stand_in.finish();
+}
+
+#[tokio::test]
+async fn an_earlier_jobs_check_is_not_taken_for_one_whose_answer_was_lost() {
+    let (stand_in, head) = with_head();
+    let forge = forge(&stand_in);
+    forge.check_put(&check(&head, Some(Conclusion::Failure), 0), None).await.unwrap();
+    stand_in.arm("POST", "/check-runs", Fault::Status(502), 1);
+    forge.check_put(&check(&head, Some(Conclusion::Success), 0), None).await.unwrap();
+    let checks = stand_in.checks(&head);
+    assert_eq!(checks.last().unwrap().conclusion.as_deref(), Some("success"), "{checks:?}");
     stand_in.finish();
 }
 

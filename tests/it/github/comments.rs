@@ -2,25 +2,12 @@
 
 use kl_runner::forge::{ForgeError, comment_marker};
 
-use super::{forge, with};
-use crate::harness::forge::github::{ALICES_TOKEN, GithubStandIn, Permission};
-use crate::harness::forge::{Fault, OpenRequest};
+use super::{forge, with, with_request};
+use crate::forges::{body, marker};
+use crate::harness::forge::Fault;
+use crate::harness::forge::github::{ALICES_TOKEN, Permission};
 
 const US: &str = "github-actions[bot]";
-
-fn marker() -> String {
-    comment_marker("prod")
-}
-
-fn body(text: &str) -> String {
-    format!("{}\n{text}", marker())
-}
-
-fn with_request() -> (GithubStandIn, u64) {
-    let stand_in = GithubStandIn::start();
-    let number = stand_in.open_request(&OpenRequest::new("Add a network", &["live/main.tf"]));
-    (stand_in, number)
-}
 
 #[tokio::test]
 async fn a_comment_is_made_once_and_then_changed_in_place() {

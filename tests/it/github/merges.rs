@@ -1,20 +1,12 @@
 //! Which requests a push to GitHub merged, whatever the way of merging.
 
 use kl_runner::domain::request::RequestPhase;
-use kl_runner::forge::{Forge, ForgeError, Push};
+use kl_runner::forge::{ForgeError, Push};
 
 use super::forge;
+use crate::forges::{a_long_merge, a_squashed_request_is_not_merged_again_by_what_was_built_on_it, both, merged};
 use crate::harness::forge::github::GithubStandIn;
 use crate::harness::forge::{Fault, Merge, OpenRequest};
-
-async fn merged(forge: &dyn Forge, push: &Push) -> Vec<u64> {
-    forge.merged_by(push).await.unwrap().into_iter().map(|request| request.number).collect()
-}
-
-/// A push that did what both did.
-fn both(first: &Push, last: &Push) -> Push {
-    Push { before: first.before.clone(), ..last.clone() }
-}
 
 #[tokio::test]
 async fn every_way_of_merging_leads_back_to_its_request() {
@@ -74,13 +66,8 @@ async fn a_direct_push_merges_nothing_whatever_its_message_says() {
 #[tokio::test]
 async fn a_request_built_on_one_that_was_squashed_does_not_bring_it_in_again() {
     let stand_in = GithubStandIn::start();
-    let lower = stand_in.open_request(&OpenRequest::new("Lower", &["a.tf"]));
-    let lower_head = stand_in.head(lower);
-    stand_in.merge(lower, Merge::Squash);
-    let upper = stand_in.open_request(&OpenRequest::new("Upper", &["b.tf"]).built_on(&lower_head));
-    let push = stand_in.merge(upper, Merge::Commit);
-    assert_eq!(merged(&*forge(&stand_in), &push).await, [upper]);
-    stand_in.finish();
+    let forge = forge(&stand_in);
+    a_squashed_request_is_not_merged_again_by_what_was_built_on_it(stand_in, &*forge).await;
 }
 
 #[tokio::test]
@@ -117,13 +104,7 @@ async fn a_new_branch_is_asked_for_its_newest_commit() {
 #[tokio::test]
 async fn a_long_branch_is_not_asked_about_commit_by_commit() {
     let stand_in = GithubStandIn::start();
-    let mut request = OpenRequest::new("Long", &["0.tf"]);
-    for index in 1..150 {
-        request = request.commit(&[&format!("{index}.tf")]);
-    }
-    let number = stand_in.open_request(&request);
-    stand_in.push("main", "Fix", &["d.tf"]);
-    let push = stand_in.merge(number, Merge::Commit);
+    let (number, push) = a_long_merge(&stand_in);
     assert_eq!(merged(&*forge(&stand_in), &push).await, [number]);
     assert!(stand_in.requests().len() < 10, "{}", stand_in.requests().len());
     stand_in.finish();
@@ -137,9 +118,12 @@ async fn too_many_direct_commits_are_said_to_be_too_many() {
     for index in 0..305 {
         last = stand_in.push("main", &index.to_string(), &["a.tf"]);
     }
-    let error = forge(&stand_in).merged_by(&both(&first, &last)).await.unwrap_err();
-    assert!(matches!(error, ForgeError::Incomplete { .. }), "{error:?}");
-    assert!(error.to_string().contains("too many"), "{error}");
+    let (forge, push) = (forge(&stand_in), both(&first, &last));
+    // As a push, and as a group in a queue: a request that is not looked at would be taken for one that is ready.
+    for error in [forge.merged_by(&push).await.unwrap_err(), forge.grouped_in(&push).await.unwrap_err()] {
+        assert!(matches!(error, ForgeError::Incomplete { .. }), "{error:?}");
+        assert!(error.to_string().contains("too many"), "{error}");
+    }
     stand_in.finish();
 }
 

@@ -4,15 +4,9 @@ use std::time::{Duration, Instant};
 
 use kl_runner::forge::{ForgeError, ForgeSettings, Patience, connect};
 
-use super::{forge, hasty, with};
+use super::{forge, hasty, with, with_request};
+use crate::harness::forge::Fault;
 use crate::harness::forge::github::{GithubStandIn, JOB_TOKEN};
-use crate::harness::forge::{Fault, OpenRequest};
-
-fn with_request() -> (GithubStandIn, u64) {
-    let stand_in = GithubStandIn::start();
-    let number = stand_in.open_request(&OpenRequest::new("Add", &["a.tf"]));
-    (stand_in, number)
-}
 
 #[tokio::test]
 async fn trouble_that_passes_is_outlasted() {

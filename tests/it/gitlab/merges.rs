@@ -1,15 +1,12 @@
 //! Which requests a push to GitLab merged, whatever the way of merging.
 
 use kl_runner::domain::request::RequestPhase;
-use kl_runner::forge::{Forge, Push};
+use kl_runner::forge::Push;
 
 use super::{as_job, forge};
+use crate::forges::{a_long_merge, a_squashed_request_is_not_merged_again_by_what_was_built_on_it, both, merged};
 use crate::harness::forge::gitlab::{GitlabStandIn, PROJECT};
 use crate::harness::forge::{Fault, Merge, OpenRequest};
-
-async fn merged(forge: &dyn Forge, push: &Push) -> Vec<u64> {
-    forge.merged_by(push).await.unwrap().into_iter().map(|request| request.number).collect()
-}
 
 #[tokio::test]
 async fn every_way_of_merging_leads_back_to_its_request() {
@@ -44,9 +41,8 @@ async fn several_requests_in_one_push_come_in_the_order_of_their_merges() {
     stand_in.merge(numbers[0], Merge::Commit);
     stand_in.push("main", "In between", &["z.tf"]);
     let last = stand_in.merge(numbers[2], Merge::FastForward);
-    let both = Push { before: first.before, ..last.clone() };
     let forge = forge(&stand_in);
-    assert_eq!(merged(&*forge, &both).await, [numbers[3], numbers[0], numbers[2]]);
+    assert_eq!(merged(&*forge, &both(&first, &last)).await, [numbers[3], numbers[0], numbers[2]]);
     assert_eq!(merged(&*forge, &last).await, [numbers[2]]);
     assert_eq!(merged(&*forge, &Push { before: None, ..last }).await, [numbers[2]]);
     stand_in.finish();
@@ -71,25 +67,14 @@ async fn a_message_counts_only_when_gitlab_confirms_it() {
 #[tokio::test]
 async fn a_request_built_on_one_that_was_squashed_does_not_bring_it_in_again() {
     let stand_in = GitlabStandIn::start();
-    let lower = stand_in.open_request(&OpenRequest::new("Lower", &["a.tf"]));
-    let lower_head = stand_in.head(lower);
-    stand_in.merge(lower, Merge::Squash);
-    let upper = stand_in.open_request(&OpenRequest::new("Upper", &["b.tf"]).built_on(&lower_head));
-    let push = stand_in.merge(upper, Merge::Commit);
-    assert_eq!(merged(&*forge(&stand_in), &push).await, [upper]);
-    stand_in.finish();
+    let forge = forge(&stand_in);
+    a_squashed_request_is_not_merged_again_by_what_was_built_on_it(stand_in, &*forge).await;
 }
 
 #[tokio::test]
 async fn a_long_push_is_read_from_all_pages_and_through_trouble() {
     let stand_in = GitlabStandIn::start();
-    let mut request = OpenRequest::new("Long", &["0.tf"]);
-    for index in 1..150 {
-        request = request.commit(&[&format!("{index}.tf")]);
-    }
-    let number = stand_in.open_request(&request);
-    stand_in.push("main", "Fix", &["d.tf"]);
-    let push = stand_in.merge(number, Merge::Commit);
+    let (number, push) = a_long_merge(&stand_in);
     stand_in.arm("GET", "/repository/commits", Fault::Status(429), 1);
     stand_in.arm("GET", "/merge_requests", Fault::Cut, 1);
     assert_eq!(merged(&*forge(&stand_in), &push).await, [number]);

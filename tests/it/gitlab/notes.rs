@@ -1,24 +1,11 @@
 //! The sticky note on GitLab.
 
-use kl_runner::forge::{ForgeError, GitlabSettings, comment_marker};
+use kl_runner::forge::{ForgeError, GitlabSettings};
 
-use super::{as_job, forge, with};
-use crate::harness::forge::gitlab::{ACCESS_TOKEN, BOT, GitlabStandIn, PROJECT};
-use crate::harness::forge::{Fault, OpenRequest};
-
-fn marker() -> String {
-    comment_marker("prod")
-}
-
-fn body(text: &str) -> String {
-    format!("{}\n{text}", marker())
-}
-
-fn with_request() -> (GitlabStandIn, u64) {
-    let stand_in = GitlabStandIn::start();
-    let number = stand_in.open_request(&OpenRequest::new("Add a network", &["live/main.tf"]));
-    (stand_in, number)
-}
+use super::{as_job, forge, with, with_request};
+use crate::forges::{body, marker};
+use crate::harness::forge::Fault;
+use crate::harness::forge::gitlab::{ACCESS_TOKEN, BOT, PROJECT};
 
 #[tokio::test]
 async fn a_note_is_made_once_and_then_changed_in_place() {

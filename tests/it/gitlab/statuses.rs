@@ -2,17 +2,10 @@
 
 use kl_runner::forge::{CheckRef, Conclusion, ForgeError};
 
-use super::{as_job, forge};
-use crate::github::check;
-use crate::harness::forge::gitlab::{GitlabStandIn, PIPELINE};
-use crate::harness::forge::{Fault, OpenRequest};
-
-fn with_head() -> (GitlabStandIn, String) {
-    let stand_in = GitlabStandIn::start();
-    let number = stand_in.open_request(&OpenRequest::new("Add a network", &["live/main.tf"]));
-    let head = stand_in.head(number);
-    (stand_in, head)
-}
+use super::{as_job, forge, with_head};
+use crate::forges::check;
+use crate::harness::forge::Fault;
+use crate::harness::forge::gitlab::PIPELINE;
 
 #[tokio::test]
 async fn a_status_joins_the_jobs_own_pipeline() {

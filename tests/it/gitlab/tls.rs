@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
-use crate::github::hasty;
+use crate::forges::hasty;
 
 /// A server that speaks TLS and answers everything with an empty object. Gives its origin, and the authority that
 /// vouches for it.

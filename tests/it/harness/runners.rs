@@ -70,29 +70,31 @@ pub(crate) fn of_the_readme(first: &str) -> String {
     block.unwrap_or_else(|| panic!("README.md has no block that begins with {first:?}")).0.to_owned()
 }
 
-/// Runs git in the site's checkout.
-fn git(site: &Site, args: &[&str]) {
+/// Runs git in a checkout, and gives what it prints.
+pub(crate) fn git(dir: &Utf8Path, args: &[&str]) -> String {
     let done = Command::new("git")
         .args(["-c", "user.name=alice", "-c", "user.email=alice@example.com", "-c", "commit.gpgSign=false"])
         .args(args)
-        .current_dir(site.repo())
+        .current_dir(dir)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .output()
         .expect("git runs");
     assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
 /// Makes the site's checkout a real one, with a commit of everything in it.
 fn begin(site: &Site, origin: &str) {
-    git(site, &["init", "--quiet", "--initial-branch=main"]);
-    git(site, &["remote", "add", "origin", origin]);
-    commit(site);
+    git(&site.repo(), &["init", "--quiet", "--initial-branch=main"]);
+    git(&site.repo(), &["remote", "add", "origin", origin]);
+    commit(&site.repo());
 }
 
-/// Commits everything in the site's checkout.
-pub(crate) fn commit(site: &Site) {
-    git(site, &["add", "--all"]);
-    git(site, &["commit", "--quiet", "--message=All of it"]);
+/// Commits everything in a checkout, and gives the commit.
+pub(crate) fn commit(dir: &Utf8Path) -> String {
+    git(dir, &["add", "--all"]);
+    git(dir, &["commit", "--quiet", "--message=All of it"]);
+    git(dir, &["rev-parse", "HEAD"])
 }
 
 /// A copy of the action, as the runner would have fetched it.
@@ -205,6 +207,19 @@ impl Releases {
     const PATH: &str = "/example/kl/releases/download";
 }
 
+/// A stand-in for actions/checkout with a ref.
+const CHECKOUT: &str = r#"
+name: checkout
+description: Checks a ref of the site out
+inputs: { ref: { description: The ref, required: true } }
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      env: { REF: "${{ inputs.ref }}" }
+      run: git init --quiet . && git fetch --quiet "SITE" "$REF" && git checkout --quiet FETCH_HEAD
+"#;
+
 /// Runs one of the workflows in examples/github.
 pub(crate) struct Workflow {
     site: Site,
@@ -229,6 +244,10 @@ impl Workflow {
         fs::create_dir_all(site.path("other")).expect("the site is ours");
         let nothing = "name: other\ndescription: Does nothing\nruns:\n  using: composite\n  steps:\n    - run: \"true\"\n      shell: sh\n";
         fs::write(site.path("other/action.yml"), nothing).expect("the site is ours");
+        // The runner itself checks out what the event is about; anything else comes from the site, as it would from GitHub.
+        fs::create_dir_all(site.path("checkout")).expect("the site is ours");
+        fs::write(site.path("checkout/action.yml"), CHECKOUT.replace("SITE", site.repo().as_str()))
+            .expect("the site is ours");
         let releases = Releases::of_kl(&site);
         action(&site);
         let env = BTreeMap::from([
@@ -276,10 +295,11 @@ impl Workflow {
         for line in text.lines() {
             let Some((_, action)) = line.split_once("uses: ") else { continue };
             let action = action.split(' ').next().unwrap_or_default();
-            if action.starts_with("actions/checkout@") {
-                continue;
-            }
-            let dir = if action.starts_with("example/kl@") { "action" } else { "other" };
+            let dir = match action.split_once('@') {
+                Some(("actions/checkout", _)) => "checkout",
+                Some(("example/kl", _)) => "action",
+                _ => "other",
+            };
             command = command.args(["--local-repository".to_owned(), format!("{action}={}", self.site.path(dir))]);
         }
         for (name, value) in &self.secrets {

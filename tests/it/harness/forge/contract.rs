@@ -243,3 +243,17 @@ fn forgive(value: &mut Value) {
         _ => {}
     }
 }
+
+/// `top` laid over `base`, member by member; lists are replaced.
+pub(super) fn over(base: Value, top: Value) -> Value {
+    match (base, top) {
+        (Value::Object(mut base), Value::Object(top)) => {
+            for (name, value) in top {
+                let below = base.remove(&name).unwrap_or(Value::Null);
+                base.insert(name, over(below, value));
+            }
+            Value::Object(base)
+        }
+        (_, top) => top,
+    }
+}

@@ -92,6 +92,7 @@ pub(super) struct Commit {
 }
 
 /// What a merge did.
+#[derive(Debug)]
 pub(super) struct Merged {
     /// Where the base branch is now.
     pub(super) tip: String,
@@ -101,6 +102,13 @@ pub(super) struct Merged {
     pub(super) squash: Option<String>,
     /// The merge commit.
     pub(super) merge: Option<String>,
+}
+
+impl Merged {
+    /// Whether it brought this commit to the base branch.
+    pub(super) fn brought(&self, sha: &str) -> bool {
+        self.tip == sha || self.copies.iter().any(|copy| copy == sha)
+    }
 }
 
 #[derive(Debug, Default)]

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request as HttpRequest, State};
 use axum::response::Response;
+use kl_runner::forge::Push;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use super::contract::Contract;
+use super::fault::Faults;
+use super::history::Merge;
+use super::repository::Repository;
 
 /// A request as it came.
 #[derive(Debug, Clone)]
@@ -30,6 +33,11 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A text in the body; empty without it.
+    pub(super) fn text(&self, name: &str) -> String {
+        self.body.as_ref().unwrap()[name].as_str().unwrap_or_default().to_owned()
     }
 
     fn number(&self, name: &str, default: usize) -> usize {
@@ -50,7 +58,7 @@ impl Request {
 
 /// An answer.
 #[derive(Debug, Clone)]
-pub(super) struct Reply {
+pub(crate) struct Reply {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Value,
@@ -69,43 +77,23 @@ impl Reply {
         self.headers.push((name, value.into()));
         self
     }
-}
 
-/// What goes wrong.
-#[derive(Debug, Clone)]
-pub(crate) enum Fault {
-    /// Nothing is done, and this is the answer.
-    Status(u16),
-    /// Nothing is done: too many requests in a short time.
-    SecondaryLimit {
-        /// Seconds to wait.
-        retry_after: u64,
-    },
-    /// Nothing is done: the hour's requests are used up.
-    UsedUp {
-        /// Seconds until there are new ones.
-        reset: u64,
-    },
-    /// Nothing is done, and the connection is cut.
-    Cut,
-    /// It is done, and the connection is cut before the answer.
-    DoneThenCut,
-    /// It is done, and this is the answer.
-    DoneThen(u16),
-    /// The answer takes its time.
-    Slow(Duration),
-}
-
-struct Armed {
-    method: &'static str,
-    part: String,
-    fault: Fault,
-    left: usize,
+    pub(super) fn into_response(self) -> Response {
+        let mut builder = Response::builder().status(self.status).header("content-type", "application/json");
+        for (name, value) in self.headers {
+            builder = builder.header(name, value);
+        }
+        builder.body(Body::from(self.body.to_string())).unwrap()
+    }
 }
 
 /// The part of a stand-in that is one forge's own.
-pub(super) trait Behaviour: Send + 'static {
+pub(crate) trait Behaviour: Send + 'static {
     fn contract(&self) -> &'static Contract;
+    /// The repository and its requests.
+    fn repository(&mut self) -> &mut Repository;
+    /// Merges a request as this forge does it, and gives the push that it is.
+    fn merge(&mut self, number: u64, how: Merge) -> Push;
     /// The path that stands before everything.
     fn base(&self) -> &str;
     /// What the description does not have: answered, and not judged by it.
@@ -117,13 +105,13 @@ pub(super) trait Behaviour: Send + 'static {
 
 struct Shared<B> {
     behaviour: Mutex<B>,
-    armed: Mutex<Vec<Armed>>,
+    faults: Faults,
     seen: Mutex<Vec<Request>>,
     complaints: Mutex<Vec<String>>,
 }
 
 /// A server on loopback, for as long as it is held. When it goes, it fails the test over whatever nobody expected.
-pub(super) struct Server<B: Behaviour> {
+pub(crate) struct Server<B: Behaviour> {
     shared: Arc<Shared<B>>,
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -135,7 +123,7 @@ impl<B: Behaviour> Server<B> {
     pub(super) fn start(behaviour: B) -> Self {
         let shared = Arc::new(Shared {
             behaviour: Mutex::new(behaviour),
-            armed: Mutex::default(),
+            faults: Faults::default(),
             seen: Mutex::default(),
             complaints: Mutex::default(),
         });
@@ -167,14 +155,9 @@ impl<B: Behaviour> Server<B> {
         self.shared.behaviour.lock().unwrap()
     }
 
-    /// The next requests of this method whose path holds `part` go wrong, so many times.
-    pub(super) fn arm(&self, method: &'static str, part: &str, fault: Fault, times: usize) {
-        self.shared.armed.lock().unwrap().push(Armed { method, part: part.into(), fault, left: times });
-    }
-
-    /// Nothing goes wrong any more.
-    pub(super) fn disarm(&self) {
-        self.shared.armed.lock().unwrap().clear();
+    /// What is to go wrong.
+    pub(super) fn faults(&self) -> &Faults {
+        &self.shared.faults
     }
 
     /// Every request so far.
@@ -189,9 +172,7 @@ impl<B: Behaviour> Server<B> {
             return;
         }
         let mut complaints = std::mem::take(&mut *self.shared.complaints.lock().unwrap());
-        for armed in self.shared.armed.lock().unwrap().iter().filter(|armed| armed.left > 0) {
-            complaints.push(format!("{:?} on {} {} did not happen", armed.fault, armed.method, armed.part));
-        }
+        complaints.extend(self.shared.faults.left());
         complaints.extend(self.state().unread());
         assert!(complaints.is_empty(), "the forge did not expect this:\n{}", complaints.join("\n"));
     }
@@ -230,46 +211,10 @@ async fn handle<B: Behaviour>(State(shared): State<Arc<Shared<B>>>, request: Htt
         body,
     };
     shared.seen.lock().unwrap().push(request.clone());
-    let fault = {
-        let mut armed = shared.armed.lock().unwrap();
-        let next = armed
-            .iter_mut()
-            .find(|armed| armed.left > 0 && armed.method == request.method && request.path.contains(&armed.part));
-        next.map(|armed| {
-            armed.left -= 1;
-            armed.fault.clone()
-        })
-    };
     let answer = || answered(&shared, &base, parts.uri.path(), &request, &complain);
-    match fault {
-        None => response(answer()),
-        Some(Fault::Status(status)) => response(Reply::refusal(status, "Server Error")),
-        Some(Fault::SecondaryLimit { retry_after }) => response(
-            Reply::refusal(403, "You have exceeded a secondary rate limit. Please wait a few minutes.")
-                .header("retry-after", retry_after.to_string()),
-        ),
-        Some(Fault::UsedUp { reset }) => {
-            let now = chrono::Utc::now();
-            response(
-                Reply::refusal(403, "API rate limit exceeded for installation.")
-                    .header("x-ratelimit-remaining", "0")
-                    .header("x-ratelimit-reset", (now.timestamp().unsigned_abs() + reset).to_string()),
-            )
-        }
-        Some(Fault::Cut) => cut(),
-        Some(Fault::DoneThenCut) => {
-            drop(answer());
-            cut()
-        }
-        Some(Fault::DoneThen(status)) => {
-            drop(answer());
-            response(Reply::refusal(status, "Server Error"))
-        }
-        Some(Fault::Slow(wait)) => {
-            let reply = answer();
-            tokio::time::sleep(wait).await;
-            response(reply)
-        }
+    match shared.faults.next(&request) {
+        None => answer().into_response(),
+        Some(fault) => fault.response(answer).await,
     }
 }
 
@@ -302,19 +247,6 @@ fn answered<B: Behaviour>(
         complain(format!("the stand-in's answer to {name}: {fault}"));
     }
     reply
-}
-
-fn response(reply: Reply) -> Response {
-    let mut builder = Response::builder().status(reply.status).header("content-type", "application/json");
-    for (name, value) in reply.headers {
-        builder = builder.header(name, value);
-    }
-    builder.body(Body::from(reply.body.to_string())).unwrap()
-}
-
-/// Ends the connection without an answer: its task unwinds, without a word on standard error.
-fn cut() -> Response {
-    std::panic::resume_unwind(Box::new("the connection is cut"))
 }
 
 fn pairs(query: &str) -> Vec<(String, String)> {
