@@ -126,6 +126,8 @@ fn same_host(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let from = attempt.previous().last();
     let stays = from.is_some_and(|from| {
         from.host_str() == attempt.url().host_str()
+            && (from.port_or_known_default() == attempt.url().port_or_known_default()
+                || from.scheme() != attempt.url().scheme())
             && (from.scheme() == attempt.url().scheme() || attempt.url().scheme() == "https")
     });
     if stays && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
-use super::value::{lease, timeout};
-use super::{ActorArgs, duration};
+use super::value::timeout;
+use super::{ActorArgs, ReserveArgs, duration};
 
 /// `kl ci …`.
 #[derive(Debug, Subcommand)]
@@ -51,12 +51,9 @@ pub struct CiApplyArgs {
     /// Apply this merged request, whatever the event is
     #[arg(long, value_name = "NUMBER")]
     pub request: Option<u64>,
-    /// How long the reservations last without a heartbeat
-    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = lease)]
-    pub lease: Duration,
-    /// Wait in turn for so long when something is reserved by another run
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub wait: Option<Duration>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub reserve: ReserveArgs,
     /// Ask Terraform to stop after so long, for each project
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     pub timeout: Option<Duration>,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::comment;
 use super::job::Job;
 use super::outcome::{self, Outcome, Word};
-use super::publish::{self, Group, Told};
+use super::publish::{self, Group, Told, UNTRUSTED};
 use super::requests::{Changed, remember};
 use crate::cli::args::ci::CiApplyArgs;
 use crate::config::catalog::Listed;
@@ -33,6 +33,13 @@ struct Merge<'j> {
 /// Runs the command.
 pub(super) async fn run(job: &Job<'_>, args: &CiApplyArgs) -> Result<Exit, KlError> {
     let merges = match (args.request, job.event()?) {
+        // Whatever else the command says: such a job runs because somebody wrote a comment.
+        (_, Some(CiEvent::Comment(comment))) if !comment.trusted => {
+            return Ok(publish::nothing(job, UNTRUSTED));
+        }
+        (None, Some(CiEvent::Comment(comment))) => {
+            vec![merged(job, job.forge()?.request(comment.request).await?).await?]
+        }
         (Some(number), _) => vec![merged(job, job.forge()?.request(number).await?).await?],
         (None, Some(CiEvent::Push(push))) => {
             let Some(after) = push.after.clone() else {
@@ -240,13 +247,13 @@ async fn applied(
     };
     let options = ApplyOptions {
         dry_run: false,
-        lease: args.lease,
-        wait: args.wait,
+        lease: args.reserve.lease,
+        wait: args.reserve.wait,
         timeout: args.timeout,
         lane: LaneChoice::Auto,
         accept_values: false,
     };
-    Ok(match apply(&ctx, &project, &spec, &rules, &options).await {
+    Ok(match Box::pin(apply(&ctx, &project, &spec, &rules, &options)).await {
         Ok(report) => {
             job.session.out.say(&crate::cli::apply::told(&report));
             let word = if report.status == RunStatus::Committed { Word::Committed } else { Word::Noop };

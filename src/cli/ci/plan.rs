@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 
 use super::job::Job;
 use super::outcome::{self, Outcome, Word};
-use super::publish::{self, Told};
+use super::publish::{self, Told, UNTRUSTED};
 use super::requests::{Changed, freshen, remember};
 use super::{comment, publish::Group};
 use crate::cli::args::ci::CiPlanArgs;
@@ -69,7 +69,7 @@ pub(super) async fn run(job: &Job<'_>, args: &CiPlanArgs) -> Result<Exit, KlErro
             Task { projects: job.catalog.projects.iter().collect(), request: None, commit: None }
         }
         Some(CiEvent::Comment(comment)) if !comment.trusted => {
-            return Ok(publish::nothing(job, "only owners, members and collaborators give orders by comment"));
+            return Ok(publish::nothing(job, UNTRUSTED));
         }
         Some(CiEvent::Comment(comment)) => by_comment(job, comment.request).await?,
         Some(event @ CiEvent::Unknown { .. }) => {

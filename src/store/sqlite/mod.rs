@@ -73,13 +73,11 @@ async fn begin_read(pool: &Pool) -> Result<Transaction<'static, Sqlite>, Fault> 
 }
 
 /// None: the file is on this machine, and a commit always has an answer.
-#[expect(clippy::unused_async, reason = "the other database has to ask")]
 async fn mark(_db: &mut Connection) -> Result<Option<Mark>, Fault> {
     Ok(None)
 }
 
 /// What became of a transaction; never asked, as there is no mark.
-#[expect(clippy::unused_async, reason = "the other database has to ask")]
 async fn fate(_pool: &Pool, _mark: &Mark) -> Result<Fate, Fault> {
     Ok(Fate::TakenBack)
 }

@@ -4,9 +4,8 @@ use super::Told;
 use crate::cli::ci::job::Job;
 use crate::cli::ci::outcome::Outcome;
 use crate::domain::request::ForgeKind;
-use crate::forge::{self, Check, CheckRef};
-use crate::report::annotation::{self, AnnotationLevel};
-use crate::report::check::{CheckText, Conclusion};
+use crate::forge::{Check, CheckRef};
+use crate::report::check::CheckText;
 
 /// GitHub shows so many annotations of a step's log.
 const MAX_COMMANDS: usize = 10;
@@ -17,15 +16,11 @@ pub(super) async fn put(job: &Job<'_>, told: &Told, verb: &str, outcome: &Outcom
     let check = Check {
         name: format!("kl {verb}: {}", outcome.project),
         commit: commit.clone(),
-        conclusion: text.conclusion.map(|conclusion| match conclusion {
-            Conclusion::Success => forge::Conclusion::Success,
-            Conclusion::Failure => forge::Conclusion::Failure,
-            Conclusion::Neutral => forge::Conclusion::Neutral,
-        }),
+        conclusion: text.conclusion,
         title: text.title,
         summary: text.summary,
         text: text.text,
-        annotations: text.annotations.iter().map(remark).collect(),
+        annotations: text.annotations,
         details_url: job.job_url(),
     };
     match forge.check_put(&check, None).await {
@@ -34,22 +29,8 @@ pub(super) async fn put(job: &Job<'_>, told: &Told, verb: &str, outcome: &Outcom
         Err(error) => job.warn(&format!("the check {:?} was not put: {error}", check.name)),
     }
     if job.ci.forge == Some(ForgeKind::Github) {
-        for annotation in text.annotations.iter().take(MAX_COMMANDS) {
+        for annotation in check.annotations.iter().take(MAX_COMMANDS) {
             job.session.out.command(&annotation.command());
         }
-    }
-}
-
-fn remark(annotation: &annotation::Annotation) -> forge::Annotation {
-    forge::Annotation {
-        path: annotation.path.clone(),
-        line: annotation.line,
-        level: match annotation.level {
-            AnnotationLevel::Notice => forge::AnnotationLevel::Notice,
-            AnnotationLevel::Warning => forge::AnnotationLevel::Warning,
-            AnnotationLevel::Failure => forge::AnnotationLevel::Failure,
-        },
-        title: annotation.title.clone(),
-        message: annotation.message.clone(),
     }
 }

@@ -39,6 +39,9 @@ pub(super) struct Told {
     pub(super) fork: bool,
 }
 
+/// Why a stranger's comment makes nothing happen.
+pub(super) const UNTRUSTED: &str = "only owners, members and collaborators give orders by comment";
+
 /// Says why there is nothing to do.
 pub(super) fn nothing(job: &Job<'_>, why: &str) -> Exit {
     job.session.out.say(&format!("Nothing to do: {why}."));
