@@ -445,6 +445,8 @@ pub enum DbCommand {
     Migrate,
     /// Print the grants that roles for planning and for applying need on PostgreSQL
     Roles(RolesArgs),
+    /// Look whether all that stands in the database is consistent; exit 1 when it is not
+    Check,
 }
 
 /// `kl db roles`.

@@ -109,6 +109,7 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::State(StateCommand::Show(args)) => session.interruptible(state::show(session, args)).await,
         Command::Db(DbCommand::Migrate) => db::migrate(session).await,
         Command::Db(DbCommand::Roles(args)) => db::roles(session, &args),
+        Command::Db(DbCommand::Check) => session.interruptible(db::check(session)).await,
         Command::Init(args) => session.interruptible(init::run(session, args)).await,
         Command::Doctor(args) => session.interruptible(doctor::run(session, args)).await,
     }

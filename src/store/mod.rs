@@ -34,9 +34,9 @@ pub use roles::Roles;
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
-    ApplyResult, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted, OpenSpec, PlanResult, PostedComment,
-    ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot, StateHead, StoredRequest, StoredSpec, Version,
-    VersionQuery,
+    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted,
+    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot,
+    StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
 };
 
 /// Why the store could not do what was asked.
@@ -236,6 +236,10 @@ pub trait Store: Send + Sync {
 
     /// Refuses a schema that is older or newer than this binary's.
     async fn schema_check(&self) -> Result<(), StoreError>;
+
+    /// Looks whether everything in the database is as kl would have left it, in one consistent view and without changing
+    /// anything. Of one invariant at most a thousand violations are told.
+    async fn database_check(&self) -> Result<CheckReport, StoreError>;
 
     /// The state of this name, compared exactly.
     async fn state_find(&self, name: &StateName) -> Result<Option<StateHead>, StoreError>;

@@ -1,5 +1,6 @@
 //! Values that go into the store and come out of it.
 
+mod check;
 mod request;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use crate::domain::run::Origin;
 use crate::domain::state::document::DocumentHead;
 use crate::domain::state::{Body, ContentHash, Row, RowKey};
 
+pub use check::{CheckReport, Invariant, Looked, Violation};
 pub use request::{
     ApplyRecord, ApplyResult, CommentLock, Noted, OpenSpec, PlanOutcome, PlanRecord, PlanResult, PostedComment,
     ProjectPlace, ProjectRecord, RequestFacts, RequestQuery, SpecAt, StoredRequest,

@@ -34,5 +34,6 @@ mod state_import;
 mod template;
 mod terraform_process;
 mod third_party;
+mod upkeep;
 mod workflows;
 mod workspace;

@@ -45,6 +45,11 @@ impl Fixture {
         self.database.url().parse().unwrap()
     }
 
+    /// Says that the case damages the database on purpose: it is not checked at its end.
+    pub(super) fn corrupted_on_purpose(&self) {
+        self.database.corrupted_on_purpose();
+    }
+
     /// The address as text, for a connection behind the store's back.
     pub(super) fn raw_url(&self) -> &str {
         self.database.url()

@@ -8,8 +8,8 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, comments, commit, ending, footprint, migration, requests, reservations, runs,
-    states, timeline, versions, workplaces,
+    Pool, begin_read, begin_write, check, comments, commit, ending, footprint, migration, requests,
+    reservations, runs, states, timeline, versions, workplaces,
 };
 use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
@@ -19,9 +19,9 @@ use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 use crate::store::fault::{ATTEMPTS, Fault};
 use crate::store::model::{
-    ApplyResult, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted, OpenSpec, PlanResult, PostedComment,
-    ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot, StateHead, StoredRequest, StoredSpec, Version,
-    VersionQuery,
+    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted,
+    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot,
+    StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
 };
 use crate::store::{Acquired, Adopted, Ask, Held, Store, StoreError, schema};
 
@@ -69,6 +69,10 @@ impl Store for Database {
     async fn schema_check(&self) -> Result<(), StoreError> {
         let found = migration::version(&self.pool).await.map_err(|fault| fault.during("tell its schema's version"))?;
         schema::check(found)
+    }
+
+    async fn database_check(&self) -> Result<CheckReport, StoreError> {
+        transaction!(self, begin_read, "check the database", |db| check::check(db))
     }
 
     async fn state_find(&self, name: &StateName) -> Result<Option<StateHead>, StoreError> {

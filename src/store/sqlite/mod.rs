@@ -60,6 +60,13 @@ macro_rules! unhex {
     };
 }
 
+/// Whether a column of `t` holds no JSON.
+macro_rules! not_json {
+    ($column:literal) => {
+        concat!("NOT json_valid(t.", $column, ")")
+    };
+}
+
 /// A transaction that changes something. It takes the write lock at once: one that reads first and writes later would
 /// fail when another has written in between.
 async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Sqlite>, Fault> {

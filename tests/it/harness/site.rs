@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use tempfile::TempDir;
 
-use super::database::{Backend, Database};
+use super::database::{Backend, Database, unsound};
 use super::kl::{Kl, Scrub};
 use super::providers;
 
-/// Directories of one test, removed at its end.
+/// Directories of one test, removed at its end; the embedded databases in them are checked before.
 pub(crate) struct Site {
     root: Utf8PathBuf,
     database_url: Option<String>,
+    corrupted: AtomicBool,
     _temp: TempDir,
 }
 
@@ -25,7 +27,7 @@ impl Site {
         let temp = tempfile::Builder::new().prefix("kl-test-").tempdir().expect("a temporary directory can be made");
         let root = Utf8Path::from_path(temp.path()).expect("temporary directories have plain names");
         let root = root.canonicalize_utf8().expect("it was just made");
-        let site = Self { root, database_url: None, _temp: temp };
+        let site = Self { root, database_url: None, corrupted: AtomicBool::new(false), _temp: temp };
         for dir in ["repo/.git", "home", "tmp"] {
             fs::create_dir_all(site.path(dir)).expect("the site is ours");
         }
@@ -41,6 +43,11 @@ impl Site {
             drop(site.kl().args(["db", "migrate"]).exits(0));
         }
         site
+    }
+
+    /// Says that the test damages an embedded database on purpose: none is checked at its end.
+    pub(crate) fn corrupted_on_purpose(&self) {
+        self.corrupted.store(true, Ordering::Relaxed);
     }
 
     /// A path in the site.
@@ -94,6 +101,32 @@ impl Site {
         names.sort();
         names
     }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if self.corrupted.load(Ordering::Relaxed) || std::thread::panicking() {
+            return;
+        }
+        for database in embedded(&self.root) {
+            let unsound = unsound(database.as_str());
+            assert!(unsound.is_empty(), "the test leaves {database} unsound behind:\n{}", unsound.join("\n"));
+        }
+    }
+}
+
+/// The embedded databases below a directory.
+fn embedded(dir: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let mut found = Vec::new();
+    for entry in dir.read_dir_utf8().into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.ends_with(".kl/kl.db") {
+            found.push(path.to_owned());
+        } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".terraform" {
+            found.extend(embedded(path));
+        }
+    }
+    found
 }
 
 /// Another checkout of a site's repository.
