@@ -1,6 +1,7 @@
 //! Values that go into the store and come out of it.
 
 mod check;
+mod garbage;
 mod request;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,7 @@ use crate::domain::state::document::DocumentHead;
 use crate::domain::state::{Body, ContentHash, Row, RowKey};
 
 pub use check::{CheckReport, Invariant, Looked, Violation};
+pub use garbage::{Garbage, GarbageKind, Retention};
 pub use request::{
     ApplyRecord, ApplyResult, CommentLock, Noted, OpenSpec, PlanOutcome, PlanRecord, PlanResult, PostedComment,
     ProjectPlace, ProjectRecord, RequestFacts, RequestQuery, SpecAt, StoredRequest,

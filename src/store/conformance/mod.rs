@@ -6,6 +6,7 @@ mod comments;
 mod commits;
 mod fixture;
 mod footprints;
+mod garbage;
 mod model_check;
 mod opening;
 mod races;
@@ -142,6 +143,13 @@ cases! {
 
     check::a_sound_database_is_told_from_every_broken_one covers database_check;
     check::more_than_can_be_told_is_counted_and_not_told covers database_check;
+
+    garbage::what_is_old_goes_and_what_is_kept_can_be_read covers
+        garbage_count, garbage_remove, snapshot, rows_changed_since;
+    garbage::what_may_still_be_needed_keeps_its_history covers garbage_count, garbage_remove;
+    garbage::requests_go_when_nothing_is_to_be_applied_any_more covers garbage_count, garbage_remove;
+    garbage::who_began_and_died_is_lost covers garbage_count, garbage_remove;
+    garbage::commits_go_on_beside_it covers garbage_remove;
 
     model_check::it_does_as_the_model_says covers
         reservation_acquire, reservation_renew, run_commit, run_end, reservation_list;

@@ -66,6 +66,13 @@ macro_rules! not_json {
     };
 }
 
+/// How many bytes a text has.
+macro_rules! octets {
+    ($column:literal) => {
+        concat!("CAST(octet_length(CAST(", $column, " AS text)) AS bigint)")
+    };
+}
+
 /// A transaction that changes something. It sees what others have committed; the lock on the state does the rest.
 async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Postgres>, Fault> {
     Ok(pool.begin_with("BEGIN").await?)

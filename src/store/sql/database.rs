@@ -8,7 +8,7 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, check, comments, commit, ending, footprint, migration, requests,
+    Pool, begin_read, begin_write, check, comments, commit, ending, footprint, garbage, migration, requests,
     reservations, runs, states, timeline, versions, workplaces,
 };
 use crate::domain::coordination::reservation::{Claim, Reservation};
@@ -19,8 +19,8 @@ use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 use crate::store::fault::{ATTEMPTS, Fault};
 use crate::store::model::{
-    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted,
-    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot,
+    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, NewSpec, Noted,
+    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, Snapshot,
     StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
 };
 use crate::store::{Acquired, Adopted, Ask, Held, Store, StoreError, schema};
@@ -73,6 +73,16 @@ impl Store for Database {
 
     async fn database_check(&self) -> Result<CheckReport, StoreError> {
         transaction!(self, begin_read, "check the database", |db| check::check(db))
+    }
+
+    async fn garbage_count(&self, kind: GarbageKind, retention: &Retention) -> Result<Garbage, StoreError> {
+        transaction!(self, begin_read, "count what is no longer needed", |db| garbage::count(db, kind, retention))
+    }
+
+    async fn garbage_remove(&self, kind: GarbageKind, retention: &Retention, most: u32) -> Result<Garbage, StoreError> {
+        transaction!(self, begin_write, "remove what is no longer needed", |db| garbage::remove(
+            db, kind, retention, most
+        ))
     }
 
     async fn state_find(&self, name: &StateName) -> Result<Option<StateHead>, StoreError> {

@@ -15,6 +15,7 @@ mod commit;
 mod database;
 mod ending;
 mod footprint;
+mod garbage;
 mod requests;
 mod reservations;
 mod runs;
