@@ -25,6 +25,7 @@ mod gitlab;
 mod kl_yaml;
 mod lab;
 mod naming;
+mod operations;
 mod roles;
 mod secrets;
 mod setup;
