@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use uuid::Uuid;
-
 use super::fixture::{Fixture, granted, pattern};
-use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId};
+use crate::domain::id::{Actor, RunId, Serial, StateId};
 use crate::domain::run::Origin;
 use crate::domain::run::event::RunEvent;
 use crate::store::Acquired;
@@ -52,7 +50,7 @@ async fn story(f: &Fixture) -> (StateId, RunId, RunId, RunId) {
     f.store.event_append(failed, &[RunEvent::LeaseLost]).await.unwrap();
     f.store.run_abort(failed, &Actor("alice".to_owned())).await.unwrap();
     let spec = NewSpec {
-        id: SpecId(Uuid::now_v7()),
+        id: crate::clock::new_spec_id(),
         state,
         source_serial: Serial(3),
         actor: Actor("alice".to_owned()),

@@ -156,7 +156,7 @@ pub(super) async fn requests_go_when_nothing_is_to_be_applied_any_more(f: &Fixtu
     for number in 1..=4 {
         let request = open(f, number, "h1").await;
         specs.push(planned(f, &request, "prod", state, "h1").await);
-        let lock = f.store.comment_lock(&request, uuid::Uuid::now_v7(), Duration::ZERO).await.unwrap();
+        let lock = f.store.comment_lock(&request, crate::clock::new_run_id().0, Duration::ZERO).await.unwrap();
         assert!(matches!(lock, CommentLock::Granted { .. }), "{lock:?}");
     }
     let superseded = specs[0];

@@ -21,6 +21,9 @@ const LONG_PAGE: i64 = 100;
 /// `state, run, subject, serial, problem` of a violation.
 type Columns = (Option<String>, Option<Id>, Option<String>, Option<i64>, String);
 
+/// `id, state, kind, address, qualifier, row_key, from_serial` of a lifecycle.
+type Keyed = (i64, Option<String>, String, String, String, Vec<u8>, i64);
+
 /// The row of a lifecycle `l`, with the deposed key or what else tells it apart.
 macro_rules! row {
     () => {
@@ -220,7 +223,7 @@ async fn query(db: &mut Connection, report: &mut CheckReport, invariant: Invaria
 async fn row_keys(db: &mut Connection, report: &mut CheckReport) -> Result<(), Fault> {
     let mut last = i64::MIN;
     loop {
-        let page: Vec<(i64, Option<String>, String, String, String, Vec<u8>, i64)> = query_as(
+        let page: Vec<Keyed> = query_as(
             "SELECT l.id, s.name, l.kind, l.address, l.qualifier, l.row_key, l.from_serial
              FROM resources l LEFT JOIN states s ON s.id = l.state_id WHERE l.id > $1 ORDER BY l.id LIMIT $2",
         )

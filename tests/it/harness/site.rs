@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use tempfile::TempDir;
@@ -17,7 +16,6 @@ use super::providers;
 pub(crate) struct Site {
     root: Utf8PathBuf,
     database_url: Option<String>,
-    corrupted: AtomicBool,
     _temp: TempDir,
 }
 
@@ -27,7 +25,7 @@ impl Site {
         let temp = tempfile::Builder::new().prefix("kl-test-").tempdir().expect("a temporary directory can be made");
         let root = Utf8Path::from_path(temp.path()).expect("temporary directories have plain names");
         let root = root.canonicalize_utf8().expect("it was just made");
-        let site = Self { root, database_url: None, corrupted: AtomicBool::new(false), _temp: temp };
+        let site = Self { root, database_url: None, _temp: temp };
         for dir in ["repo/.git", "home", "tmp"] {
             fs::create_dir_all(site.path(dir)).expect("the site is ours");
         }
@@ -43,11 +41,6 @@ impl Site {
             drop(site.kl().args(["db", "migrate"]).exits(0));
         }
         site
-    }
-
-    /// Says that the test damages an embedded database on purpose: none is checked at its end.
-    pub(crate) fn corrupted_on_purpose(&self) {
-        self.corrupted.store(true, Ordering::Relaxed);
     }
 
     /// A path in the site.
@@ -105,7 +98,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        if self.corrupted.load(Ordering::Relaxed) || std::thread::panicking() {
+        if std::thread::panicking() {
             return;
         }
         for database in embedded(&self.root) {
