@@ -104,6 +104,7 @@ impl From<crate::store::StoreError> for KlError {
         let kl = |exit| Self::new(exit, error.to_string());
         let kl = match &error {
             E::NotFound { .. } => kl(Exit::Usage),
+            E::HistoryRemoved { .. } => kl(Exit::Usage).hint("`kl history` shows the versions that are left"),
             E::SchemaTooOld { .. } => {
                 kl(Exit::Usage).hint("run `kl db migrate` once, with a role that may change the schema")
             }

@@ -87,7 +87,7 @@ pub async fn run(session: &Session, mut args: ApplyArgs) -> Result<Exit, KlError
         lane: args.lane.into(),
         accept_values: args.accept_values,
     };
-    match apply(&ctx, &project, &spec, &rules, &options).await {
+    match Box::pin(apply(&ctx, &project, &spec, &rules, &options)).await {
         Ok(report) => {
             session.out.result(&told(&report), || document(&spec, Some(&report), None));
             Ok(Exit::Done)

@@ -97,6 +97,8 @@ pub enum Command {
     /// Set up the database
     #[command(subcommand)]
     Db(DbCommand),
+    /// Say what in the database is old and no longer needed; remove it with --yes
+    Gc(GcArgs),
     /// Write kl.yaml and the jobs for the forge, after a look at the repository
     Init(init::InitArgs),
     /// Say whether database, terraform, configuration and CI job are as they have to be
@@ -323,6 +325,8 @@ pub enum DbCommand {
     Migrate,
     /// Print the grants that roles for planning and for applying need on PostgreSQL
     Roles(RolesArgs),
+    /// Look whether all that stands in the database is consistent; exit 1 when it is not
+    Check,
 }
 
 /// `kl db roles`.
@@ -337,4 +341,18 @@ pub struct RolesArgs {
     /// The schema that kl's tables are in
     #[arg(long, value_name = "SCHEMA", default_value = "public")]
     pub schema: String,
+}
+
+/// `kl gc`.
+#[derive(Debug, Args)]
+pub struct GcArgs {
+    /// Only what has ended, or was last needed, so long ago
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "90d")]
+    pub older_than: Duration,
+    /// So many of the newest serials of each state can be read again, however old they are
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep_serials: u32,
+    /// Remove it
+    #[arg(long)]
+    pub yes: bool,
 }

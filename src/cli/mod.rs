@@ -7,6 +7,7 @@ pub mod ci;
 pub mod db;
 pub mod doctor;
 pub mod env;
+pub mod gc;
 mod git;
 pub mod history;
 pub mod init;
@@ -121,6 +122,8 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::State(StateCommand::Show(args)) => session.interruptible(state::show(session, args)).await,
         Command::Db(DbCommand::Migrate) => db::migrate(session).await,
         Command::Db(DbCommand::Roles(args)) => db::roles(session, &args),
+        Command::Db(DbCommand::Check) => session.interruptible(db::check(session)).await,
+        Command::Gc(args) => session.interruptible(gc::run(session, args)).await,
         Command::Init(args) => session.interruptible(init::run(session, args)).await,
         Command::Doctor(args) => session.interruptible(doctor::run(session, args)).await,
     }

@@ -118,7 +118,7 @@ pub async fn discard(ctx: &Context, failed: RunId) -> Result<u64, KlError> {
 /// What recoveries of this very spec have already brought into the trunk: an earlier apply that failed half-way.
 pub async fn done_by_same_spec(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Done, KlError> {
     let mut done = Done::default();
-    for change in ctx.store.rows_changed_since(state, spec.state.serial).await? {
+    for change in super::stale::changes(ctx.store.as_ref(), state, spec).await? {
         if change.spec == Some(spec.id) {
             let address = change.key.address_text();
             if change.gone && matches!(change.key, RowKey::Object { deposed: None, .. }) {

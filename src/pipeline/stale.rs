@@ -9,8 +9,8 @@ use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::store::Store;
-use crate::store::model::{Source, Version, VersionQuery};
+use crate::store::model::{RowChange, Source, Version, VersionQuery};
+use crate::store::{Store, StoreError};
 
 /// So many versions are read at once.
 const PAGE: u32 = 100;
@@ -20,7 +20,7 @@ const MAX_NAMED: usize = 10;
 
 /// Sorts what changed since the spec. Versions that came from applying this very spec are its own doing.
 pub async fn since(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Staleness, KlError> {
-    let changes = store.rows_changed_since(state, spec.state.serial).await?;
+    let changes = changes(store, state, spec).await?;
     let changed = changes
         .into_iter()
         .filter(|change| change.spec != Some(spec.id))
@@ -31,6 +31,22 @@ pub async fn since(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result
         })
         .collect();
     Ok(classify(&spec.claims(), changed))
+}
+
+/// Every row that changed since the spec was planned. A plan from before the history that is kept holds no longer: nobody
+/// can tell what has changed since.
+pub async fn changes(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Vec<RowChange>, KlError> {
+    store.rows_changed_since(state, spec.state.serial).await.map_err(|error| match error {
+        StoreError::HistoryRemoved { from, .. } => KlError::new(
+            Exit::Stale,
+            format!(
+                "the plan is from serial {}, and the history before serial {from} was removed by `kl gc`",
+                spec.state.serial
+            ),
+        )
+        .hint("plan again with `kl plan`"),
+        other => other.into(),
+    })
 }
 
 /// The version that applying this very spec has made already, if nobody has replaced the whole state since.

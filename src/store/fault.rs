@@ -22,6 +22,8 @@ pub(in crate::store) enum Fault {
     Sql(sqlx::Error),
     /// The store's answer.
     Store(StoreError),
+    /// Another transaction came between what this one looked at and what it did.
+    Overtaken,
 }
 
 impl From<sqlx::Error> for Fault {
@@ -40,7 +42,7 @@ impl Fault {
     /// Whether the database took the whole transaction back and asks for another try: a serialization failure or a
     /// deadlock. Nothing of the transaction remains, so another try is safe.
     pub(in crate::store) fn try_again(&self) -> bool {
-        matches!(self.code().as_deref(), Some("40001" | "40P01"))
+        matches!(self, Self::Overtaken) || matches!(self.code().as_deref(), Some("40001" | "40P01"))
     }
 
     /// Whether it may pass by itself, the operation being taken back as a whole: the connection is lost, the server is
@@ -89,6 +91,9 @@ impl Fault {
         }
         match self {
             Self::Store(error) => error,
+            Self::Overtaken => {
+                StoreError::Stale(format!("cannot {operation}: other jobs keep changing what it is about"))
+            }
             Self::Sql(sqlx::Error::ColumnDecode { index, source }) => {
                 StoreError::Corrupt(format!("column {index}: {source}"))
             }

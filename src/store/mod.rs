@@ -38,9 +38,9 @@ pub use roles::Roles;
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
-    ApplyResult, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted, OpenSpec, PlanResult, PostedComment,
-    ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot, StateHead, StoredRequest, StoredSpec, Version,
-    VersionQuery,
+    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, NewSpec, Noted,
+    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, Snapshot,
+    StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
 };
 
 /// Why the store could not do what was asked.
@@ -53,6 +53,14 @@ pub enum StoreError {
         what: &'static str,
         /// What it was asked for by.
         id: String,
+    },
+    /// The history before a serial was removed (`kl gc`), and the answer would need it.
+    #[error("the history before serial {from} was removed by `kl gc`; serial {serial} cannot be read any more")]
+    HistoryRemoved {
+        /// What was asked for.
+        serial: Serial,
+        /// The first serial that can be read.
+        from: Serial,
     },
     /// The run no longer holds the reservations that the operation needs: its lease was reclaimed, or it has ended.
     #[error("run {run} no longer holds its reservations ({status})")]
@@ -248,6 +256,22 @@ pub trait Store: Send + Sync {
     /// Refuses a schema that is older or newer than this binary's.
     async fn schema_check(&self) -> Result<(), StoreError>;
 
+    /// Looks whether everything in the database is as kl would have left it, in one consistent view and without changing
+    /// anything. Of one invariant at most a thousand violations are told.
+    async fn database_check(&self) -> Result<CheckReport, StoreError>;
+
+    /// How much there is of a kind that is no longer needed. Reads only.
+    ///
+    /// Needed is, however old: the trunk, a run that lives or has left something in quarantine, with its checkpoint, the
+    /// specs that may still be applied ([`Store::open_specs`]) and the history since they were planned; and the version,
+    /// run, request and spec of whatever is kept.
+    async fn garbage_count(&self, kind: GarbageKind, retention: &Retention) -> Result<Garbage, StoreError>;
+
+    /// Removes at most `most` of a kind (runs, which go with all that they have: a five-hundredth of that) in one short
+    /// transaction, and says how much that was: nothing when there is none left. Safe beside runs and commits. What
+    /// begins to be needed meanwhile stays.
+    async fn garbage_remove(&self, kind: GarbageKind, retention: &Retention, most: u32) -> Result<Garbage, StoreError>;
+
     /// The state of this name, compared exactly.
     async fn state_find(&self, name: &StateName) -> Result<Option<StateHead>, StoreError>;
 
@@ -259,10 +283,12 @@ pub trait Store: Send + Sync {
     async fn state_list(&self) -> Result<Vec<StateHead>, StoreError>;
 
     /// The rows of a state at a serial (none: the newest), read in one consistent view.
-    /// `NotFound` when the state or that serial does not exist. Serial 0 is the empty state.
+    /// `NotFound` when the state or that serial does not exist, `HistoryRemoved` when the rows of that time may be gone.
+    /// Serial 0 is the empty state.
     async fn snapshot(&self, state: StateId, at: Option<Serial>) -> Result<Snapshot, StoreError>;
 
-    /// Every row that was opened or closed after a serial, once, with the newest version that did so.
+    /// Every row that was opened or closed after a serial, once, with the newest version that did so. `HistoryRemoved` when
+    /// rows that were closed since may be gone.
     async fn rows_changed_since(&self, state: StateId, serial: Serial) -> Result<Vec<RowChange>, StoreError>;
 
     /// Versions of a state, newest first.

@@ -1,5 +1,7 @@
 //! Values that go into the store and come out of it.
 
+mod check;
+mod garbage;
 mod request;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +16,8 @@ use crate::domain::run::Origin;
 use crate::domain::state::document::DocumentHead;
 use crate::domain::state::{Body, ContentHash, Row, RowKey};
 
+pub use check::{CheckReport, Invariant, Looked, Violation};
+pub use garbage::{Garbage, GarbageKind, Retention};
 pub use request::{
     ApplyRecord, ApplyResult, CommentLock, Noted, OpenSpec, PlanOutcome, PlanRecord, PlanResult, PostedComment,
     ProjectPlace, ProjectRecord, RequestFacts, RequestQuery, SpecAt, StoredRequest,

@@ -13,7 +13,7 @@ struct Grant {
 type Grants<'a> = Vec<(&'a str, &'a str)>;
 
 /// Every table and view. Whoever plans reads the state, and writes specs and what the comment of its request is made of.
-/// Nobody deletes history.
+/// Neither deletes history: `kl gc` is for the owner of the tables.
 const GRANTS: &[Grant] = &[
     Grant { table: "kl_migrations", plan: "SELECT", apply: "SELECT" },
     Grant { table: "states", plan: "SELECT, INSERT", apply: "SELECT, INSERT, UPDATE" },

@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 3;
+pub(in crate::store) const VERSION: i64 = 4;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -16,6 +16,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (1, "init", include_str!("../../migrations/postgres/0001_init.sql")),
         (2, "requests", include_str!("../../migrations/postgres/0002_requests.sql")),
         (3, "leftovers", include_str!("../../migrations/postgres/0003_leftovers.sql")),
+        (4, "gc", include_str!("../../migrations/postgres/0004_gc.sql")),
     ])
 }
 
@@ -25,6 +26,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (1, "init", include_str!("../../migrations/sqlite/0001_init.sql")),
         (2, "requests", include_str!("../../migrations/sqlite/0002_requests.sql")),
         (3, "leftovers", include_str!("../../migrations/sqlite/0003_leftovers.sql")),
+        (4, "gc", include_str!("../../migrations/sqlite/0004_gc.sql")),
     ])
 }
 

@@ -131,6 +131,7 @@ fn a_schema_that_is_too_new_is_refused(database: &Database) {
     let site = Site::on(database);
     site.write("live/main.tf", ONE);
     drop(site.kl().args(["plan", "live"]).exits(0));
+    database.corrupted_on_purpose();
     database.execute("UPDATE kl_migrations SET version = version + 9000");
     for command in [&["status"][..], &["plan", "live"], &["apply", "kl-plan.json"], &["db", "migrate"]] {
         refused(site.kl().args(command), 3, &["this kl knows only up to", "use a newer kl"]);

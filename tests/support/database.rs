@@ -1,8 +1,8 @@
-//! A fresh database for a test, on either backend; gone with the value. Included by the library's own tests and by
-//! `tests/it` (`#[path = "../support/database.rs"] mod database;`), so it knows nothing of kl but its migrations.
+//! A fresh database for a test, on either backend; checked and gone with the value. Included by the library's own tests:
+//! it knows nothing of kl but its migrations, and `super::unsound`, which says what is wrong in a database.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
@@ -23,6 +23,7 @@ pub(crate) struct Database {
     url: String,
     _files: Option<tempfile::TempDir>,
     server: Option<(String, String)>,
+    corrupted: AtomicBool,
 }
 
 impl Database {
@@ -30,7 +31,7 @@ impl Database {
     pub(crate) fn sqlite() -> Self {
         let files = tempfile::tempdir().expect("a directory for the database");
         let url = format!("sqlite:{}", files.path().join("kl.db").display());
-        Self { url, _files: Some(files), server: None }
+        Self { url, _files: Some(files), server: None, corrupted: AtomicBool::new(false) }
     }
 
     /// A migrated PostgreSQL database; none, with the reason printed, where there is no server to test with.
@@ -51,30 +52,41 @@ impl Database {
         let name = format!("kl_test_{}_{}_{count}", now(), std::process::id());
         let mut admin = PgConnection::connect(server).await.expect("the test server");
         execute(&mut admin, format!("CREATE DATABASE {name} {how}")).await;
-        Self { url: with_database(server, &name), _files: None, server: Some((server.to_owned(), name)) }
+        let (url, server) = (with_database(server, &name), Some((server.to_owned(), name)));
+        Self { url, _files: None, server, corrupted: AtomicBool::new(false) }
     }
 
     /// Its address, as `--database-url` takes it.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
+
+    /// Says that the test damages the database on purpose: it is not checked at its end.
+    pub(crate) fn corrupted_on_purpose(&self) {
+        self.corrupted.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Database {
+    /// Every test ends with a sound database, unless it says that it does not.
     fn drop(&mut self) {
-        let Some((server, name)) = self.server.take() else {
-            return;
-        };
-        // Drop cannot wait for the test's runtime; what fails here is swept by a later run.
-        let drop = move || {
+        let check = !self.corrupted.load(Ordering::Relaxed) && !std::thread::panicking();
+        let (url, server) = (self.url.clone(), self.server.take());
+        // Drop cannot wait for the test's runtime; what cannot be dropped here is swept by a later run.
+        let end = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let mut admin = PgConnection::connect(&server).await.map_err(std::io::Error::other)?;
-                execute(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
-                Ok::<_, std::io::Error>(())
+                let unsound = if check { super::unsound(&url).await } else { Vec::new() };
+                if let Some((server, name)) = server {
+                    let mut admin = PgConnection::connect(&server).await.map_err(std::io::Error::other)?;
+                    execute(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+                }
+                Ok::<_, std::io::Error>(unsound)
             })
         };
-        std::thread::spawn(drop).join().ok();
+        if let Ok(Ok(unsound)) = std::thread::spawn(end).join() {
+            assert!(unsound.is_empty(), "the test leaves an unsound database behind:\n{}", unsound.join("\n"));
+        }
     }
 }
 

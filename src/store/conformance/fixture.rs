@@ -45,6 +45,11 @@ impl Fixture {
         self.database.url().parse().unwrap()
     }
 
+    /// Says that the case damages the database on purpose: it is not checked at its end.
+    pub(super) fn corrupted_on_purpose(&self) {
+        self.database.corrupted_on_purpose();
+    }
+
     /// The address as text, for a connection behind the store's back.
     pub(super) fn raw_url(&self) -> &str {
         self.database.url()
@@ -80,6 +85,29 @@ impl Fixture {
         )
         .await
         .unwrap();
+    }
+
+    /// Makes everything older by so many days, places in the queue and leases included.
+    pub(super) async fn ages(&self, days: u32) {
+        let (free, span) = if self.is_sqlite() {
+            ("DROP TRIGGER IF EXISTS run_events_are_never_changed", format!("{days} * 86400000000"))
+        } else {
+            ("SET session_replication_role = replica", format!("interval '{days} days'"))
+        };
+        let mut sql = free.to_owned();
+        for (table, columns) in [
+            ("state_versions", &["committed_at"][..]),
+            ("runs", &["started_at", "ended_at"]),
+            ("run_events", &["at"]),
+            ("plan_specs", &["created_at"]),
+            ("requests", &["created_at", "updated_at"]),
+            ("request_projects", &["planned_at", "applied_at"]),
+            ("resource_reservations", &["asked_at", "acquired_at", "expires_at", "released_at"]),
+        ] {
+            let set: Vec<String> = columns.iter().map(|column| format!("{column} = {column} - {span}")).collect();
+            sql.push_str(&format!("; UPDATE {table} SET {}", set.join(", ")));
+        }
+        self.sql(&sql).await.unwrap();
     }
 
     /// Waits until the database's clock, which ticks in milliseconds on `SQLite`, has moved on.

@@ -105,6 +105,7 @@ async fn busy_years(f: &Fixture, state: StateId, versions: i64, instances: i64) 
 }
 
 pub(super) async fn a_long_history_is_searched_from_its_end(f: &Fixture) {
+    f.corrupted_on_purpose();
     let state = f.state("prod").await.id;
     f.commit(state, "alice", &["a.x[0]=1", "b.y[0]=1", "c.z=1"]).await;
     busy_years(f, state, 100, 300).await;

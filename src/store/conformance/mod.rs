@@ -1,10 +1,12 @@
 //! One suite for both databases. Each case is named once below, with the methods of [`Store`] that it is about, and runs
 //! as `conformance::sqlite::<case>` and `conformance::postgres::<case>`.
 
+mod check;
 mod comments;
 mod commits;
 mod fixture;
 mod footprints;
+mod garbage;
 mod model_check;
 mod opening;
 mod patience;
@@ -18,7 +20,19 @@ mod states;
 #[path = "../../../tests/support/database.rs"]
 mod support;
 
+use super::StoreError;
 use fixture::Fixture;
+
+/// What is wrong in the database of a test at its end.
+async fn unsound(url: &str) -> Vec<String> {
+    let store = match super::open_existing(&url.parse().unwrap()).await {
+        Ok(store) => store,
+        // Nothing was ever stored in it.
+        Err(StoreError::Missing { .. } | StoreError::SchemaTooOld { found: 0, .. }) => return Vec::new(),
+        Err(error) => return vec![error.to_string()],
+    };
+    store.database_check().await.unwrap().violations.iter().take(10).map(|one| format!("{one:?}")).collect()
+}
 
 /// Declares the cases: `file::case covers method, …;`.
 macro_rules! cases {
@@ -132,6 +146,16 @@ cases! {
     schema::migrating_again_does_nothing covers migrate, schema_check;
     schema::a_newer_schema_is_refused covers migrate, schema_check;
     schema::every_column_is_documented covers schema_check;
+
+    check::a_sound_database_is_told_from_every_broken_one covers database_check;
+    check::more_than_can_be_told_is_counted_and_not_told covers database_check;
+
+    garbage::what_is_old_goes_and_what_is_kept_can_be_read covers
+        garbage_count, garbage_remove, snapshot, rows_changed_since;
+    garbage::what_may_still_be_needed_keeps_its_history covers garbage_count, garbage_remove;
+    garbage::requests_go_when_nothing_is_to_be_applied_any_more covers garbage_count, garbage_remove;
+    garbage::who_began_and_died_is_lost covers garbage_count, garbage_remove;
+    garbage::commits_go_on_beside_it covers garbage_remove;
 
     model_check::it_does_as_the_model_says covers
         reservation_acquire, reservation_renew, run_commit, run_end, reservation_list;

@@ -10,11 +10,11 @@ use crate::store::model::{
 };
 use crate::store::{Ask, StoreError};
 
-fn request(number: u64) -> RequestRef {
+pub(in crate::store::conformance) fn request(number: u64) -> RequestRef {
     RequestRef { forge: ForgeKind::Github, repository: "example/infra".to_owned(), number }
 }
 
-fn facts(head: &str, phase: RequestPhase) -> RequestFacts {
+pub(in crate::store::conformance) fn facts(head: &str, phase: RequestPhase) -> RequestFacts {
     RequestFacts {
         head: head.to_owned(),
         base_branch: "main".to_owned(),
@@ -25,7 +25,7 @@ fn facts(head: &str, phase: RequestPhase) -> RequestFacts {
     }
 }
 
-async fn open(f: &Fixture, number: u64, head: &str) -> RequestRef {
+pub(in crate::store::conformance) async fn open(f: &Fixture, number: u64, head: &str) -> RequestRef {
     let request = request(number);
     f.store.request_put(&request, &facts(head, RequestPhase::Open)).await.unwrap();
     request
@@ -61,7 +61,13 @@ fn result(project: &str, state: StateId, head: &str, outcome: PlanOutcome) -> Pl
 }
 
 /// Plans a project at a head; the spec must have been taken.
-async fn planned(f: &Fixture, request: &RequestRef, project: &str, state: StateId, head: &str) -> SpecId {
+pub(in crate::store::conformance) async fn planned(
+    f: &Fixture,
+    request: &RequestRef,
+    project: &str,
+    state: StateId,
+    head: &str,
+) -> SpecId {
     let spec = stored_spec(f, state).await;
     let outcome = PlanOutcome::Planned { spec, values: Vec::new() };
     let noted = f.store.plan_result_put(request, &result(project, state, head, outcome)).await.unwrap();

@@ -21,6 +21,7 @@ pub(super) async fn migrating_again_does_nothing(f: &Fixture) {
 }
 
 pub(super) async fn a_newer_schema_is_refused(f: &Fixture) {
+    f.corrupted_on_purpose();
     let checksum = if f.is_sqlite() { "x''" } else { "''::bytea" };
     f.sql(&format!(
         "INSERT INTO kl_migrations (version, description, success, checksum, execution_time)
@@ -92,6 +93,7 @@ fn the_sqlite_schema_explains_itself() {
         include_str!("../../../migrations/sqlite/0001_init.sql"),
         include_str!("../../../migrations/sqlite/0002_requests.sql"),
         include_str!("../../../migrations/sqlite/0003_leftovers.sql"),
+        include_str!("../../../migrations/sqlite/0004_gc.sql"),
     ];
     for line in migrations.iter().flat_map(|migration| migration.lines()) {
         if line.starts_with("CREATE TABLE") || line.starts_with("CREATE VIEW") {

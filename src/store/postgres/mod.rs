@@ -60,6 +60,20 @@ macro_rules! unhex {
     };
 }
 
+/// Whether a column of `t` holds no JSON: its type does not let it.
+macro_rules! not_json {
+    ($column:literal) => {
+        "FALSE"
+    };
+}
+
+/// How many bytes a text has.
+macro_rules! octets {
+    ($column:literal) => {
+        concat!("CAST(octet_length(CAST(", $column, " AS text)) AS bigint)")
+    };
+}
+
 /// A transaction that changes something. It sees what others have committed; the lock on the state does the rest.
 async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Postgres>, Fault> {
     Ok(pool.begin_with("BEGIN").await?)

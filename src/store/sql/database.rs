@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, comments, commit, ending, fate, footprint, mark, migration, requests, reservations,
-    runs, states, timeline, versions, workplaces,
+    Pool, begin_read, begin_write, check, comments, commit, ending, fate, footprint, garbage, mark, migration,
+    requests, reservations, runs, states, timeline, versions, workplaces,
 };
 use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
@@ -21,9 +21,9 @@ use crate::mishap::Mishaps;
 use crate::store::care::{Care, Fate, Mark, Moment, Tries};
 use crate::store::fault::Fault;
 use crate::store::model::{
-    ApplyResult, Checkpoint, CommentLock, Commit, Committed, NewSpec, Noted, OpenSpec, PlanResult, PostedComment,
-    ProjectRecord, RequestFacts, RequestQuery, RowChange, Snapshot, StateHead, StoredRequest, StoredSpec, Version,
-    VersionQuery,
+    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, NewSpec, Noted,
+    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, Snapshot,
+    StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
 };
 use crate::store::{Acquired, Adopted, Ask, Held, Patience, Store, StoreError, schema};
 
@@ -126,6 +126,20 @@ impl Store for Database {
     async fn schema_check(&self) -> Result<(), StoreError> {
         let found = migration::version(&self.pool).await.map_err(|fault| fault.during("tell its schema's version"))?;
         schema::check(found)
+    }
+
+    async fn database_check(&self) -> Result<CheckReport, StoreError> {
+        transaction!(self, begin_read, "check the database", |db| check::check(db))
+    }
+
+    async fn garbage_count(&self, kind: GarbageKind, retention: &Retention) -> Result<Garbage, StoreError> {
+        transaction!(self, begin_read, "count what is no longer needed", |db| garbage::count(db, kind, retention))
+    }
+
+    async fn garbage_remove(&self, kind: GarbageKind, retention: &Retention, most: u32) -> Result<Garbage, StoreError> {
+        transaction!(self, begin_write, "remove what is no longer needed", |db| garbage::remove(
+            db, kind, retention, most
+        ))
     }
 
     async fn state_find(&self, name: &StateName) -> Result<Option<StateHead>, StoreError> {

@@ -77,9 +77,28 @@ pub(super) async fn take_ticket(db: &mut Connection, state: StateId) -> Result<i
     Ok(next)
 }
 
+/// Refuses to tell what was so at a serial, when a lifecycle that ended before `until` would have to be known.
+pub(super) async fn remembered(
+    db: &mut Connection,
+    state: StateId,
+    serial: Serial,
+    until: Serial,
+) -> Result<(), Fault> {
+    let from: i64 =
+        query_scalar("SELECT history_from FROM states WHERE id = $1").bind(Id(state.0)).fetch_one(db).await?;
+    if from > 0 && until.0 < from {
+        Err(StoreError::HistoryRemoved { serial, from: Serial(from) }.into())
+    } else {
+        Ok(())
+    }
+}
+
 pub(super) async fn snapshot(db: &mut Connection, state: StateId, at: Option<Serial>) -> Result<Snapshot, Fault> {
     let mut head = by_id(db, state).await?;
     let serial = at.unwrap_or(head.serial);
+    if serial != Serial(0) {
+        remembered(db, state, serial, serial).await?;
+    }
     let version: Option<(String, JsonText, JsonText)> = query_as(
         "SELECT terraform_version, document, providers FROM state_versions WHERE state_id = $1 AND serial = $2",
     )

@@ -79,6 +79,7 @@ pub(super) async fn rows_changed_since(
     serial: Serial,
 ) -> Result<Vec<RowChange>, Fault> {
     states::by_id(db, state).await?;
+    states::remembered(db, state, serial, serial.next()).await?;
     let mut newest: BTreeMap<RowKey, (Serial, bool)> = BTreeMap::new();
     for (kind, address, qualifier, from, to) in lifecycles(db, state, serial.next(), Serial(i64::MAX)).await? {
         let key = codec::row_key(&(kind, address, qualifier))?;

@@ -61,6 +61,20 @@ macro_rules! unhex {
     };
 }
 
+/// Whether a column of `t` holds no JSON.
+macro_rules! not_json {
+    ($column:literal) => {
+        concat!("NOT json_valid(t.", $column, ")")
+    };
+}
+
+/// How many bytes a text has.
+macro_rules! octets {
+    ($column:literal) => {
+        concat!("length(CAST(", $column, " AS blob))")
+    };
+}
+
 /// A transaction that changes something. It takes the write lock at once: one that reads first and writes later would
 /// fail when another has written in between.
 async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Sqlite>, Fault> {

@@ -103,5 +103,6 @@ fn unusable(fault: Fault) -> Unusable {
         Fault::Sql(sqlx::Error::Database(error)) if error.code().as_deref() == Some("26") => Unusable::NotSqlite,
         Fault::Sql(error) => Unusable::Sql(error),
         Fault::Store(error) => Unusable::Store(Box::new(error)),
+        overtaken @ Fault::Overtaken => Unusable::Store(Box::new(overtaken.during("open"))),
     }
 }

@@ -132,6 +132,8 @@ fn results_are_read_as_json() {
 on_both_databases!(a_database_is_fresh_and_its_facts_can_be_read);
 
 fn a_database_is_fresh_and_its_facts_can_be_read(database: &Database) {
+    // Not a database of kl at all.
+    database.corrupted_on_purpose();
     database.execute("CREATE TABLE facts (name text, number bigint)");
     database.execute("INSERT INTO facts VALUES ('serial', 3), ('nothing', NULL)");
     assert_eq!(
@@ -141,7 +143,21 @@ fn a_database_is_fresh_and_its_facts_can_be_read(database: &Database) {
     assert_eq!(database.value("SELECT count(*) FROM facts"), Some("2".to_owned()));
     super::database::on(database.backend(), |other| {
         assert_ne!(other.url(), database.url());
+        other.corrupted_on_purpose();
         other.execute("CREATE TABLE facts (name text)");
+    });
+}
+
+on_both_databases!(a_test_that_leaves_an_unsound_database_fails);
+
+fn a_test_that_leaves_an_unsound_database_fails(database: &Database) {
+    super::database::on(database.backend(), |other| {
+        let site = Site::on(&other);
+        site.write("live/main.tf", "");
+        drop(site.kl().args(["plan", "live"]).exits(0));
+        other.execute("UPDATE states SET serial = 9");
+        let said = complaint(|| drop(other));
+        assert!(said.contains("leaves an unsound database") && said.contains("NewestSerial"), "{said}");
     });
 }
 

@@ -1,8 +1,10 @@
 //! A fresh database for each test, on both backends, and the facts in it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use camino::Utf8Path;
+use kl_runner::store::{StoreError, open_existing};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
@@ -61,10 +63,11 @@ pub(crate) enum Backend {
     Postgres,
 }
 
-/// A database of one test. Dropping it removes it.
+/// A database of one test. Dropping it looks whether it is sound, and removes it.
 pub(crate) struct Database {
     url: String,
     place: Place,
+    corrupted: AtomicBool,
 }
 
 enum Place {
@@ -114,7 +117,7 @@ impl Database {
         let dir = tempfile::Builder::new().prefix("kl-db-").tempdir().expect("a temporary directory can be made");
         let file = dir.path().join("kl.db");
         let url = Utf8Path::from_path(&file).expect("temporary directories have plain names").to_string();
-        Self { url, place: Place::File(dir) }
+        Self { url, place: Place::File(dir), corrupted: AtomicBool::new(false) }
     }
 
     fn postgres(server: &str) -> Self {
@@ -122,12 +125,18 @@ impl Database {
         let name = format!("kl_test_{}_{}", std::process::id(), now.as_nanos());
         let create = format!("CREATE DATABASE {name}");
         block_on(execute_on(server, &create)).unwrap_or_else(|error| panic!("cannot create a database: {error}"));
-        Self { url: with_database(server, &name), place: Place::Server { server: server.to_owned(), name } }
+        let url = with_database(server, &name);
+        Self { url, place: Place::Server { server: server.to_owned(), name }, corrupted: AtomicBool::new(false) }
     }
 
     /// Its address, as kl takes it.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Says that the test damages the database on purpose: it is not checked at its end.
+    pub(crate) fn corrupted_on_purpose(&self) {
+        self.corrupted.store(true, Ordering::Relaxed);
     }
 
     /// What kind it is.
@@ -166,11 +175,29 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        let check = !self.corrupted.load(Ordering::Relaxed) && !std::thread::panicking();
+        let unsound = if check { unsound(&self.url) } else { Vec::new() };
         if let Place::Server { server, name } = &self.place {
             // Whoever is still connected belongs to this test. A server that is gone has removed it already.
             drop(block_on(execute_on(server, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))));
         }
+        assert!(unsound.is_empty(), "the test leaves an unsound database behind:\n{}", unsound.join("\n"));
     }
+}
+
+/// What `kl db check` would find in a database; nothing in one that kl never used.
+pub(crate) fn unsound(url: &str) -> Vec<String> {
+    block_on(async {
+        let store = match open_existing(&url.parse().expect("the address of a test's database")).await {
+            Ok(store) => store,
+            Err(StoreError::Missing { .. } | StoreError::SchemaTooOld { found: 0, .. }) => return Vec::new(),
+            Err(error) => return vec![format!("{error}: {error:?}")],
+        };
+        match store.database_check().await {
+            Ok(report) => report.violations.iter().take(10).map(|one| format!("{one:?}")).collect(),
+            Err(error) => vec![format!("{error}: {error:?}")],
+        }
+    })
 }
 
 /// The address of another database on the same server.

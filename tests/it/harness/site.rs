@@ -8,11 +8,11 @@ use std::path::Path;
 use camino::{Utf8Path, Utf8PathBuf};
 use tempfile::TempDir;
 
-use super::database::{Backend, Database};
+use super::database::{Backend, Database, unsound};
 use super::kl::{Kl, Scrub};
 use super::providers;
 
-/// Directories of one test, removed at its end.
+/// Directories of one test, removed at its end; the embedded databases in them are checked before.
 pub(crate) struct Site {
     root: Utf8PathBuf,
     database_url: Option<String>,
@@ -94,6 +94,32 @@ impl Site {
         names.sort();
         names
     }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        for database in embedded(&self.root) {
+            let unsound = unsound(database.as_str());
+            assert!(unsound.is_empty(), "the test leaves {database} unsound behind:\n{}", unsound.join("\n"));
+        }
+    }
+}
+
+/// The embedded databases below a directory.
+fn embedded(dir: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let mut found = Vec::new();
+    for entry in dir.read_dir_utf8().into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.ends_with(".kl/kl.db") {
+            found.push(path.to_owned());
+        } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".terraform" {
+            found.extend(embedded(path));
+        }
+    }
+    found
 }
 
 /// Another checkout of a site's repository.
