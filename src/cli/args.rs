@@ -122,7 +122,8 @@ pub struct StateArgs {
 /// The configuration's inputs and the program.
 #[derive(Debug, Clone, Default, Args)]
 pub struct InputArgs {
-    /// Set an input variable (repeatable)
+    /// Set an input variable (repeatable); for a secret, use TF_VAR_NAME or `vars` in kl.yaml: other users can read
+    /// kl's arguments
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
     pub vars: Vec<(String, String)>,
     /// Read input variables from a file, relative to the root module (repeatable)

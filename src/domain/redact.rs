@@ -72,10 +72,27 @@ const SHORTEST_WITHIN: usize = 8;
 pub struct Secrets(Vec<String>);
 
 impl Secrets {
+    /// Remembers a text.
+    pub fn note_text(&mut self, text: &str) {
+        if text.len() >= SHORTEST_SECRET && text != MASK {
+            self.0.push(text.to_owned());
+        }
+    }
+
+    /// A message of somebody who knew the secrets, without them: Terraform repeats the command of a provisioner that
+    /// failed, and what it said, whatever is in it.
+    #[must_use]
+    pub fn hide_in(&self, message: &str) -> String {
+        let mut told: Vec<&String> = self.0.iter().filter(|secret| message.contains(secret.as_str())).collect();
+        // The longest first: one may be a part of another.
+        told.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        told.into_iter().fold(message.to_owned(), |message, secret| message.replace(secret, MASK))
+    }
+
     /// Remembers the texts of a sensitive value.
     pub fn note(&mut self, value: &Json) {
         match value {
-            Json::String(text) if text.len() >= SHORTEST_SECRET && text != MASK => self.0.push(text.clone()),
+            Json::String(text) => self.note_text(text),
             Json::Array(items) => items.iter().for_each(|item| self.note(item)),
             Json::Object(members) => members.iter().for_each(|(_, member)| self.note(member)),
             _ => {}
@@ -195,6 +212,16 @@ mod tests {
         assert!(!text.contains("long secret"), "{text}");
         let text = shown(r#"{"a":{"b":"on"},"z":"on"}"#, &[&["a", "b"]]);
         assert!(text.contains("\"z\":\"on\""), "{text}");
+    }
+
+    #[test]
+    fn a_message_loses_its_secrets_and_nothing_else() {
+        let mut secrets = Secrets::default();
+        for text in ["hush", "hush-hush", "on", ""] {
+            secrets.note_text(text);
+        }
+        let hidden = secrets.hide_in("running 'echo hush-hush on hush': exit status 3");
+        assert_eq!(hidden, format!("running 'echo {MASK} on {MASK}': exit status 3"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::record::Recorder;
 use super::recover::{self, Attempt};
 use super::reserve::{self, Heartbeat};
 use super::stale::{self, Verdict};
-use super::{Context, Project, Rules, leftover};
+use super::{Context, Project, Rules, inputs, leftover};
 use crate::clock;
 use crate::config::policy::OnFailure;
 use crate::domain::coordination::reservation::{Blocker, HeldAs};
@@ -208,6 +208,7 @@ async fn check_fit(ctx: &Context, project: &Project, spec: &PlanSpec, rules: &Ru
     }
     rules.check_destroy(spec)?;
     missing_variables(project, spec)?;
+    inputs::check(project)?;
     let stored = ctx.store.spec_find(spec.id).await.map_err(|error| match error {
         StoreError::NotFound { .. } => KlError::usage(format!("the database does not know the spec {}", spec.id))
             .hint("use the database that the plan was made with (--database, KL_DATABASE_URL)"),
@@ -481,7 +482,7 @@ async fn under_reservation(
         return ended(ctx, recorder, RunStatus::Noop).await;
     }
     ctx.store.run_advance(recorder.run(), RunStatus::Applying).await?;
-    let applied = match execute::apply(ctx, recorder, &bench, held, &ready, project).await {
+    let applied = match execute::apply(ctx, recorder, &bench, held, &ready).await {
         Ok(applied) => applied,
         Err(broken) => return Err(Box::new(after_failure(recorder, *broken).await)),
     };

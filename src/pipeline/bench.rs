@@ -5,13 +5,15 @@ use std::sync::{Mutex, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{Caller, Project};
+use super::{Caller, Project, inputs};
 use crate::domain::address::{ConfigAddress, ConfigModule};
 use crate::domain::graph::configuration::{self, ModuleConfig, is_configuration, is_opentofu};
 use crate::domain::graph::manifest::{self, source_is_local};
 use crate::domain::graph::tree::Tree;
 use crate::domain::id::{RunId, Serial};
 use crate::domain::plan::plan_json::PlanJson;
+use crate::domain::plan::secrets;
+use crate::domain::redact::Secrets;
 use crate::domain::run::Tools;
 use crate::domain::run::workplace::Workplace;
 use crate::domain::state::document::{DocumentHead, StateDocument};
@@ -19,8 +21,11 @@ use crate::domain::state::{Row, projection};
 use crate::error::KlError;
 use crate::report::event::{Progress, Stage};
 use crate::store::model::Snapshot;
-use crate::terraform::{Dirs, PlanRequest, Product, Stop, Terraform, providers_locked};
+use crate::terraform::{Dirs, Input, PlanRequest, Product, Stop, Terraform, TerraformError, providers_locked};
 use crate::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest, repository_root, this_host};
+
+/// The longest file of a configuration, in bytes.
+const MAX_FILE: u64 = 16 << 20;
 
 /// An initialised workspace.
 pub struct Bench {
@@ -31,7 +36,8 @@ pub struct Bench {
     tree: Tree,
     terraform: Terraform,
     var_files: Vec<Utf8PathBuf>,
-    variables: Vec<crate::terraform::Variable>,
+    inputs: Vec<Input>,
+    secrets: Mutex<Secrets>,
     module_dirs: BTreeMap<ConfigModule, Utf8PathBuf>,
 }
 
@@ -39,11 +45,11 @@ impl Bench {
     /// Copies the configuration, initialises it, and reads what it declares.
     pub async fn prepare(ctx: &Caller, project: &Project) -> Result<Self, KlError> {
         ctx.begins(Stage::Workspace).await?;
-        let root = read_module(&project.dir, project.terraform.product())?;
-        if root.is_none() {
+        let Some(root) = read_module(&project.dir, project.terraform.product())? else {
             return Err(KlError::usage(format!("{} is not a root module: it has no .tf file", project.dir))
                 .hint("name the directory of a root module: `kl plan infra/web`"));
-        }
+        };
+        let inputs = inputs::of(project, &root)?;
         let parent = temp_dir();
         if !parent.is_dir() {
             return Err(KlError::usage(format!("there is no directory {parent} for temporary files"))
@@ -85,7 +91,8 @@ impl Bench {
             tree,
             terraform: project.terraform.clone(),
             var_files,
-            variables: project.variables.clone(),
+            inputs,
+            secrets: Mutex::new(inputs::secrets(project, &root)),
             module_dirs,
         })
     }
@@ -114,7 +121,7 @@ impl Bench {
     pub fn request(&self) -> PlanRequest {
         PlanRequest {
             var_files: self.var_files.clone(),
-            variables: self.variables.clone(),
+            inputs: self.inputs.clone(),
             ..PlanRequest::new(self.plan_path.clone())
         }
     }
@@ -155,10 +162,22 @@ impl Bench {
 
     /// Plans, and reads the plan. Returns Terraform's warnings, too.
     pub async fn plan(&self, request: &PlanRequest, stop: &Stop) -> Result<(PlanJson, Vec<String>), KlError> {
-        let outcome = self.terraform.plan(&self.dirs, request, stop, &mut |_| {}).await?;
+        let planned = self.terraform.plan(&self.dirs, request, stop, &mut |_| {}).await;
+        let outcome = planned.map_err(|error| self.without_secrets(error))?;
         let text = self.terraform.show_json(&self.dirs, &request.out, stop).await?;
         let plan = PlanJson::read(&text)?;
-        Ok((plan, outcome.warnings.iter().map(ToString::to_string).collect()))
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(root) = self.tree.modules().get(&ConfigModule::root()) {
+            secrets::collect(&plan, root, &mut secrets);
+        }
+        let warnings = outcome.warnings.iter().map(|warning| secrets.hide_in(&warning.to_string())).collect();
+        Ok((plan, warnings))
+    }
+
+    /// An error without the sensitive values that are known: Terraform puts some of them into its messages.
+    pub fn without_secrets(&self, error: TerraformError) -> TerraformError {
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        error.without(&|text| secrets.hide_in(text))
     }
 
     /// The versions in use. To be asked after init, which selects the providers.
@@ -175,6 +194,12 @@ impl Bench {
         let root = self.tree.modules().get(&ConfigModule::root());
         let variables = root.into_iter().flat_map(|config| &config.variables);
         variables.filter(|variable| variable.ephemeral).map(|variable| variable.name.clone()).collect()
+    }
+
+    /// What was given for such variables.
+    pub fn ephemeral_inputs(&self) -> Vec<Input> {
+        let ephemeral = self.ephemeral_variables();
+        self.inputs.iter().filter(|input| ephemeral.iter().any(|name| name == input.name())).cloned().collect()
     }
 
     /// `FILE:LINE` of a resource's block, relative to the repository.
@@ -233,7 +258,7 @@ fn read_tree(
 }
 
 /// Reads the configuration files of a directory; none when it has no such file.
-fn read_module(dir: &Utf8Path, product: Product) -> Result<Option<ModuleConfig>, KlError> {
+pub(super) fn read_module(dir: &Utf8Path, product: Product) -> Result<Option<ModuleConfig>, KlError> {
     let cannot = |error| KlError::usage(format!("cannot read the directory {dir}")).because(error);
     let mut files = Vec::new();
     for entry in dir.read_dir_utf8().map_err(cannot)? {
@@ -243,8 +268,12 @@ fn read_module(dir: &Utf8Path, product: Product) -> Result<Option<ModuleConfig>,
         if !seen || name == OVERRIDE_FILE || !entry.path().is_file() {
             continue;
         }
-        let text = std::fs::read_to_string(entry.path())
-            .map_err(|error| KlError::usage(format!("cannot read {}", entry.path())).because(error))?;
+        let unreadable = |error| KlError::usage(format!("cannot read {}", entry.path())).because(error);
+        if std::fs::metadata(entry.path()).map_err(unreadable)?.len() > MAX_FILE {
+            return Err(KlError::usage(format!("{} has more than {MAX_FILE} bytes", entry.path()))
+                .hint("split the file: kl has to understand the whole configuration"));
+        }
+        let text = std::fs::read_to_string(entry.path()).map_err(unreadable)?;
         files.push((name.to_owned(), text));
     }
     if files.is_empty() {

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret as _;
 use super::bench::{Bench, blocking};
 use super::checkpoint::{self, Scribe, Watched};
 use super::record::Recorder;
-use super::{Context, Project, Rules, leak};
+use super::{Context, Rules, leak};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lane::{Lane, targets};
 use crate::domain::coordination::slice;
@@ -303,7 +303,6 @@ pub async fn apply(
     bench: &Bench,
     _held: &Held,
     ready: &Ready,
-    project: &Project,
 ) -> Result<Applied, Box<Broken>> {
     let untouched = |error: KlError| Box::new(Broken { error, changed: Vec::new(), in_flight: Vec::new() });
     let watched = watched(bench, ready);
@@ -318,11 +317,7 @@ pub async fn apply(
     let scribe = Scribe::start(ctx.clone(), recorder.clone(), watched.clone(), workplace);
     let sender = scribe.sender();
     let mut on_event = move |event| drop(sender.send(event));
-    let ephemeral = bench.ephemeral_variables();
-    let request = ApplyRequest {
-        variables: project.variables.iter().filter(|variable| ephemeral.contains(&variable.name)).cloned().collect(),
-        ..ApplyRequest::new(ready.plan_file.clone())
-    };
+    let request = ApplyRequest { inputs: bench.ephemeral_inputs(), ..ApplyRequest::new(ready.plan_file.clone()) };
     let result = bench.terraform().apply(bench.dirs(), &request, &ctx.stop, &mut on_event).await;
     drop(on_event);
     let mut in_flight = scribe.finish().await;
@@ -342,7 +337,7 @@ pub async fn apply(
         (result, after, finished) => {
             let changed = checkpoint::put(ctx, recorder, &watched, &in_flight).await;
             let error = match (result, after, finished) {
-                (Err(error), _, _) => KlError::from(error),
+                (Err(error), _, _) => KlError::from(bench.without_secrets(error)),
                 (_, Err(error), _) => error,
                 (_, _, Err(error)) => error.into(),
                 _ => unreachable!("one of the three has failed"),

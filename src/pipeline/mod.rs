@@ -8,6 +8,7 @@ pub mod evidence;
 pub mod execute;
 pub mod finish;
 pub mod import;
+pub mod inputs;
 pub mod leak;
 pub mod leftover;
 pub mod preflight;

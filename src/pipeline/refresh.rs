@@ -132,8 +132,9 @@ async fn look(ctx: &Context, bench: &Bench, snapshot: &Snapshot, before: &[Row])
         return Ok(Vec::new());
     }
     ctx.begins(Stage::Analyse).await?;
-    let apply = ApplyRequest::new(request.out.clone());
-    bench.terraform().apply(bench.dirs(), &apply, &ctx.stop, &mut |_| {}).await?;
+    let apply = ApplyRequest { inputs: bench.ephemeral_inputs(), ..ApplyRequest::new(request.out.clone()) };
+    let applied = bench.terraform().apply(bench.dirs(), &apply, &ctx.stop, &mut |_| {}).await;
+    applied.map_err(|error| bench.without_secrets(error))?;
     let text = crate::workspace::read_settled(&bench.state_path())?.unwrap_or_default();
     let after = document::read(&text)?;
     let patterns: Vec<Pattern> =

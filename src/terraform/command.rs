@@ -1,12 +1,9 @@
 //! The command line and environment of every call, as values: testable without a process.
 
-use std::ffi::OsString;
-use std::fmt;
-
 use camino::{Utf8Path, Utf8PathBuf};
-use secrecy::{ExposeSecret, SecretString};
 
 use super::environment::Environment;
+use super::input::Input;
 
 /// Where a command runs.
 #[derive(Debug, Clone)]
@@ -24,16 +21,6 @@ pub struct Dirs {
     pub workspace: String,
 }
 
-/// An input variable given on the command line. Its value never shows in `Debug`, errors or logs; like every
-/// argument, other users of the machine can see it in the list of processes while Terraform starts.
-#[derive(Debug, Clone)]
-pub struct Variable {
-    /// Its name.
-    pub name: String,
-    /// Its value, as Terraform reads it after `-var name=`.
-    pub value: SecretString,
-}
-
 /// What to plan.
 #[derive(Debug, Clone, Default)]
 pub struct PlanRequest {
@@ -43,8 +30,8 @@ pub struct PlanRequest {
     pub targets: Vec<String>,
     /// Addresses to replace.
     pub replace: Vec<String>,
-    /// Input variables.
-    pub variables: Vec<Variable>,
+    /// Values of input variables, in front of those in files.
+    pub inputs: Vec<Input>,
     /// Files with input variables; a relative path counts from the root module in the mirror.
     pub var_files: Vec<Utf8PathBuf>,
     /// Plan the destruction of everything.
@@ -69,8 +56,8 @@ impl PlanRequest {
 pub struct ApplyRequest {
     /// The saved plan.
     pub plan: Utf8PathBuf,
-    /// Ephemeral input variables: a saved plan does not hold them. Terraform refuses others here.
-    pub variables: Vec<Variable>,
+    /// Values of ephemeral input variables: a saved plan does not hold them. Terraform refuses others here.
+    pub inputs: Vec<Input>,
     /// How many resources at the same time, when not Terraform's default.
     pub parallelism: Option<u32>,
 }
@@ -82,40 +69,13 @@ impl ApplyRequest {
     }
 }
 
-/// One argument, which may be secret.
-#[derive(Debug, Clone)]
-pub enum Arg {
-    /// Shown as it is.
-    Plain(String),
-    /// `-var=NAME=VALUE`, shown without the value.
-    Variable(Variable),
-}
-
-impl Arg {
-    fn to_os_string(&self) -> OsString {
-        match self {
-            Self::Plain(text) => text.into(),
-            Self::Variable(variable) => format!("-var={}={}", variable.name, variable.value.expose_secret()).into(),
-        }
-    }
-}
-
-impl fmt::Display for Arg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plain(text) => f.write_str(text),
-            Self::Variable(variable) => write!(f, "-var={}=(hidden)", variable.name),
-        }
-    }
-}
-
 /// A process to start: no shell between kl and it.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     /// The program.
     pub program: Utf8PathBuf,
-    /// Its arguments.
-    pub args: Vec<Arg>,
+    /// Its arguments. Every user of the machine can read them: none of them is a secret.
+    pub args: Vec<String>,
     /// Its whole environment.
     pub environment: Environment,
     /// The directory in which it starts.
@@ -125,95 +85,87 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// The arguments as the process gets them, secrets in clear.
-    #[must_use]
-    pub fn argv(&self) -> Vec<OsString> {
-        self.args.iter().map(Arg::to_os_string).collect()
-    }
-
     /// The short name for messages: program and verb, as `terraform plan`.
     #[must_use]
     pub fn name(&self) -> String {
         let program = self.program.file_name().unwrap_or("terraform");
-        let verb = self.args.iter().find_map(|arg| match arg {
-            Arg::Plain(text) if !text.starts_with('-') => Some(text.as_str()),
-            _ => None,
-        });
-        format!("{program} {}", verb.unwrap_or_default()).trim_end().to_owned()
+        let verb = self.args.iter().find(|arg| !arg.starts_with('-')).map_or("", String::as_str);
+        format!("{program} {verb}").trim_end().to_owned()
     }
 }
 
 /// The verb with what all have in common.
-fn start(dirs: &Dirs, verb: &str) -> Vec<Arg> {
-    vec![plain(format!("-chdir={}", dirs.root_module_dir)), plain(verb)]
-}
-
-fn plain(text: impl Into<String>) -> Arg {
-    Arg::Plain(text.into())
+fn start(dirs: &Dirs, verb: &str) -> Vec<String> {
+    vec![format!("-chdir={}", dirs.root_module_dir), verb.to_owned()]
 }
 
 /// `terraform init`. With a lock file in the checkout it must not select anything else.
 #[must_use]
-pub fn init(dirs: &Dirs, lock_file_exists: bool) -> Vec<Arg> {
+pub fn init(dirs: &Dirs, lock_file_exists: bool) -> Vec<String> {
     let mut args = start(dirs, "init");
-    args.extend(["-input=false", "-no-color"].map(plain));
+    args.extend(["-input=false", "-no-color"].map(str::to_owned));
     if lock_file_exists {
-        args.push(plain("-lockfile=readonly"));
+        args.push("-lockfile=readonly".to_owned());
     }
     args
 }
 
-/// `terraform plan`: exit code 2 when there is something to apply.
+/// `terraform plan`: exit code 2 when there is something to apply. `given` are the files that hold the request's inputs.
 #[must_use]
-pub fn plan(dirs: &Dirs, request: &PlanRequest) -> Vec<Arg> {
+pub fn plan(dirs: &Dirs, request: &PlanRequest, given: &[Utf8PathBuf]) -> Vec<String> {
     let mut args = start(dirs, "plan");
-    args.extend(["-input=false", "-no-color", "-json", "-detailed-exitcode"].map(plain));
-    args.push(plain(format!("-out={}", request.out)));
+    args.extend(["-input=false", "-no-color", "-json", "-detailed-exitcode"].map(str::to_owned));
+    args.push(format!("-out={}", request.out));
     for (wanted, flag) in
         [(request.destroy, "-destroy"), (request.refresh_only, "-refresh-only"), (!request.refresh, "-refresh=false")]
     {
         if wanted {
-            args.push(plain(flag));
+            args.push(flag.to_owned());
         }
     }
     args.extend(request.parallelism.map(parallelism));
-    args.extend(request.var_files.iter().map(|file| plain(format!("-var-file={file}"))));
-    args.extend(request.variables.iter().cloned().map(Arg::Variable));
-    args.extend(request.replace.iter().map(|address| plain(format!("-replace={address}"))));
-    args.extend(request.targets.iter().map(|address| plain(format!("-target={address}"))));
+    // The last one counts.
+    args.extend(var_files(&request.var_files));
+    args.extend(var_files(given));
+    args.extend(request.replace.iter().map(|address| format!("-replace={address}")));
+    args.extend(request.targets.iter().map(|address| format!("-target={address}")));
     args
 }
 
 /// `terraform show -json` of a saved plan.
 #[must_use]
-pub fn show(dirs: &Dirs, plan: &Utf8Path) -> Vec<Arg> {
+pub fn show(dirs: &Dirs, plan: &Utf8Path) -> Vec<String> {
     let mut args = start(dirs, "show");
-    args.extend(["-no-color", "-json"].map(plain));
-    args.push(plain(plan.as_str()));
+    args.extend(["-no-color", "-json"].map(str::to_owned));
+    args.push(plan.to_string());
     args
 }
 
 /// `terraform graph` of what a plan would walk: ten times faster than the graph without a type.
 #[must_use]
-pub fn graph(dirs: &Dirs) -> Vec<Arg> {
+pub fn graph(dirs: &Dirs) -> Vec<String> {
     let mut args = start(dirs, "graph");
-    args.push(plain("-type=plan"));
+    args.push("-type=plan".to_owned());
     args
 }
 
-/// `terraform apply` of a saved plan.
+/// `terraform apply` of a saved plan. `given` are the files that hold the request's inputs.
 #[must_use]
-pub fn apply(dirs: &Dirs, request: &ApplyRequest) -> Vec<Arg> {
+pub fn apply(dirs: &Dirs, request: &ApplyRequest, given: &[Utf8PathBuf]) -> Vec<String> {
     let mut args = start(dirs, "apply");
-    args.extend(["-input=false", "-no-color", "-json"].map(plain));
+    args.extend(["-input=false", "-no-color", "-json"].map(str::to_owned));
     args.extend(request.parallelism.map(parallelism));
-    args.extend(request.variables.iter().cloned().map(Arg::Variable));
-    args.push(plain(request.plan.as_str()));
+    args.extend(var_files(given));
+    args.push(request.plan.to_string());
     args
 }
 
-fn parallelism(number: u32) -> Arg {
-    plain(format!("-parallelism={number}"))
+fn parallelism(number: u32) -> String {
+    format!("-parallelism={number}")
+}
+
+fn var_files(files: &[Utf8PathBuf]) -> impl Iterator<Item = String> {
+    files.iter().map(|file| format!("-var-file={file}"))
 }
 
 /// The environment of a call: the pinned one, the data directory, the workspace.
@@ -245,11 +197,7 @@ mod tests {
         }
     }
 
-    fn variable(name: &str, value: &str) -> Variable {
-        Variable { name: name.to_owned(), value: SecretString::from(value.to_owned()) }
-    }
-
-    fn invocation(args: Vec<Arg>) -> Invocation {
+    fn invocation(args: Vec<String>) -> Invocation {
         Invocation {
             program: "/usr/bin/terraform".into(),
             args,
@@ -259,20 +207,15 @@ mod tests {
         }
     }
 
-    fn argv(args: Vec<Arg>) -> Vec<String> {
-        invocation(args).argv().into_iter().map(|arg| arg.into_string().unwrap()).collect()
-    }
-
     #[test]
     fn a_plan_has_one_argument_for_each_target_whatever_is_in_it() {
         let mut request = PlanRequest::new("/tmp/kl-1/plan.bin");
         request.targets = vec![r#"x.y["a b.c\"$${d}"]"#.to_owned(), "module.m[\"*\"]".to_owned()];
         request.replace = vec!["x.z".to_owned()];
-        request.variables = vec![variable("token", "a=b c")];
         request.var_files = vec!["prod.tfvars".into()];
         request.parallelism = Some(3);
         assert_eq!(
-            argv(plan(&dirs("default"), &request)),
+            plan(&dirs("default"), &request, &["/tmp/kl-1/given/token.tfvars.json".into()]),
             [
                 "-chdir=/tmp/kl-1/mirror/envs/prod",
                 "plan",
@@ -283,7 +226,7 @@ mod tests {
                 "-out=/tmp/kl-1/plan.bin",
                 "-parallelism=3",
                 "-var-file=prod.tfvars",
-                "-var=token=a=b c",
+                "-var-file=/tmp/kl-1/given/token.tfvars.json",
                 "-replace=x.z",
                 r#"-target=x.y["a b.c\"$${d}"]"#,
                 "-target=module.m[\"*\"]",
@@ -294,26 +237,23 @@ mod tests {
     #[test]
     fn modes_are_flags() {
         let request = PlanRequest { destroy: true, refresh: false, ..PlanRequest::new("p") };
-        let args = argv(plan(&dirs("default"), &request));
+        let args = plan(&dirs("default"), &request, &[]);
         assert!(args.contains(&"-destroy".to_owned()) && args.contains(&"-refresh=false".to_owned()));
         let request = PlanRequest { refresh_only: true, ..PlanRequest::new("p") };
-        assert!(argv(plan(&dirs("default"), &request)).contains(&"-refresh-only".to_owned()));
+        assert!(plan(&dirs("default"), &request, &[]).contains(&"-refresh-only".to_owned()));
     }
 
     #[test]
-    fn secrets_do_not_show() {
-        let request = ApplyRequest { variables: vec![variable("token", "s3cret")], ..ApplyRequest::new("p") };
-        let invocation = invocation(apply(&dirs("default"), &request));
-        assert!(!format!("{request:?} {invocation:?}").contains("s3cret"));
-        let shown: Vec<String> = invocation.args.iter().map(ToString::to_string).collect();
-        assert!(shown.contains(&"-var=token=(hidden)".to_owned()));
-        assert_eq!(invocation.name(), "terraform apply");
+    fn an_apply_is_of_the_plan_and_has_a_name() {
+        let args = apply(&dirs("default"), &ApplyRequest::new("/p"), &["/tmp/kl-1/given/token.tfvars.json".into()]);
+        assert_eq!(args[args.len() - 2..], ["-var-file=/tmp/kl-1/given/token.tfvars.json", "/p"]);
+        assert_eq!(invocation(args).name(), "terraform apply");
     }
 
     #[test]
     fn the_lock_file_is_read_only_when_there_is_one() {
-        assert!(argv(init(&dirs("default"), true)).contains(&"-lockfile=readonly".to_owned()));
-        assert!(!argv(init(&dirs("default"), false)).contains(&"-lockfile=readonly".to_owned()));
+        assert!(init(&dirs("default"), true).contains(&"-lockfile=readonly".to_owned()));
+        assert!(!init(&dirs("default"), false).contains(&"-lockfile=readonly".to_owned()));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::input;
+
 /// How bad a diagnostic is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
@@ -24,7 +26,7 @@ pub struct Diagnostic {
     pub detail: String,
     /// The address of the resource that it is about.
     pub address: Option<String>,
-    /// The file, relative to the root module.
+    /// The file, relative to the root module; or in words, the value that was given for a variable.
     pub file: Option<String>,
     /// The line in that file, from 1.
     pub line: Option<u64>,
@@ -56,7 +58,12 @@ struct WirePosition {
 
 impl From<Wire> for Diagnostic {
     fn from(wire: Wire) -> Self {
-        let (file, line) = wire.range.map(|range| (range.filename, range.start.line)).unzip();
+        let (mut file, mut line) = wire.range.map(|range| (range.filename, range.start.line)).unzip();
+        // Where kl has put a value on its way to Terraform says nothing to whoever gave it.
+        if let Some(variable) = file.as_deref().and_then(input::variable_of) {
+            file = Some(format!("the value given for variable {variable}"));
+            line = None;
+        }
         Self {
             severity: if wire.severity == "warning" { Severity::Warning } else { Severity::Error },
             summary: wire.summary.trim().to_owned(),
@@ -166,6 +173,13 @@ mod tests {
         assert_eq!((found[0].file.as_deref(), found[0].line), (Some("main.tf"), Some(3)));
         assert!(found[0].detail.ends_with("is not expected here."));
         assert_eq!((found[1].severity, found[1].detail.as_str()), (Severity::Warning, "Do not."));
+    }
+
+    #[test]
+    fn a_place_in_a_given_value_is_named_by_its_variable() {
+        let wire = r#"{"severity":"error","summary":"No","range":{"filename":"/tmp/kl-x/given/n.tfvars.json","start":{"line":1}}}"#;
+        let diagnostic = Diagnostic::from(serde_json::from_str::<Wire>(wire).unwrap());
+        assert_eq!(diagnostic.to_string(), "Error: No\n  on the value given for variable n");
     }
 
     #[test]

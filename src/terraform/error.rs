@@ -158,6 +158,14 @@ pub enum TerraformError {
         /// Why not.
         source: io::Error,
     },
+    /// There is no place for the values of input variables.
+    #[error("cannot write the values of input variables below {dir}: the work directory cannot be used")]
+    Inputs {
+        /// The private part of the work directory.
+        dir: Utf8PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The provider cache cannot be used.
     #[error("cannot use the provider cache {dir}: make it writable, or set TF_PLUGIN_CACHE_DIR to a directory that is")]
     Cache {
@@ -213,6 +221,24 @@ impl TerraformError {
             Self::Apply(failure) => Some(("terraform apply", failure)),
             _ => None,
         }
+    }
+
+    /// The same error with `hide` done to everything that Terraform said.
+    #[must_use]
+    pub fn without(mut self, hide: &dyn Fn(&str) -> String) -> Self {
+        if let Self::Init(failure)
+        | Self::Plan(failure)
+        | Self::Show(failure)
+        | Self::Graph(failure)
+        | Self::Apply(failure) = &mut self
+        {
+            for diagnostic in &mut failure.diagnostics {
+                diagnostic.summary = hide(&diagnostic.summary);
+                diagnostic.detail = hide(&diagnostic.detail);
+            }
+            failure.rest = hide(&failure.rest);
+        }
+        self
     }
 
     /// Whether Terraform ended by itself, so that nothing was in flight any more: it waits for what it has begun.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use tokio::time::timeout;
 
-use super::command::{Arg, Invocation};
+use super::command::Invocation;
 use super::environment::Environment;
 use super::error::TerraformError;
 use super::process::{Output, Stop, run};
@@ -41,7 +41,7 @@ pub(super) async fn locate(
     let script = is_script(&program);
     let ask = |args: &[&str]| Invocation {
         program: program.clone(),
-        args: args.iter().map(|arg| Arg::Plain((*arg).to_owned())).collect(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         environment: environment.clone(),
         dir: dir.to_owned(),
         script,

@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod follow;
 pub mod group;
+mod input;
 mod locate;
 mod lock_file;
 mod log;
@@ -22,18 +23,20 @@ use std::process::ExitStatus;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-pub use command::{ApplyRequest, Dirs, PlanRequest, Variable};
+pub use command::{ApplyRequest, Dirs, PlanRequest};
 pub use diagnostic::{Diagnostic, Severity};
 pub use environment::Environment;
 pub use error::{Failure, TerraformError};
 pub use events::{Subject, UiEvent};
 pub use follow::apply_works_in;
+pub use input::{Input, Variable};
 pub use lock_file::{LOCK_FILE, providers_locked};
 pub use log::{ApplyLog, read_apply_log};
 pub use process::Stop;
 pub use version::{Product, Version};
 
-use command::{Arg, Invocation};
+use command::Invocation;
+use input::InputFiles;
 use process::{Ended, Output, Said, Stopped};
 
 /// What is needed to find Terraform.
@@ -127,6 +130,12 @@ impl Terraform {
         &self.version
     }
 
+    /// The value that its environment gives for an input variable.
+    #[must_use]
+    pub fn variable_in_environment(&self, name: &str) -> Option<&str> {
+        self.environment.get(&format!("TF_VAR_{name}"))?.to_str()
+    }
+
     /// Terraform or OpenTofu.
     #[must_use]
     pub fn product(&self) -> Product {
@@ -166,7 +175,8 @@ impl Terraform {
         stop: &Stop,
         on_event: OnEvent<'_>,
     ) -> Result<PlanOutcome, TerraformError> {
-        let invocation = self.invocation(dirs, command::plan(dirs, request));
+        let given = given(dirs, &request.inputs)?;
+        let invocation = self.invocation(dirs, command::plan(dirs, request, given.paths()));
         let (ended, heard) = listen(&invocation, stop, on_event, None).await?;
         if ended.status.code() == Some(EXIT_CHANGES) {
             return Ok(PlanOutcome { changes: true, warnings: heard.warnings() });
@@ -198,14 +208,15 @@ impl Terraform {
         stop: &Stop,
         on_event: OnEvent<'_>,
     ) -> Result<ApplyOutcome, TerraformError> {
-        let invocation = self.invocation(dirs, command::apply(dirs, request));
+        let given = given(dirs, &request.inputs)?;
+        let invocation = self.invocation(dirs, command::apply(dirs, request, given.paths()));
         let (ended, heard) = listen(&invocation, stop, on_event, Some(&dirs.output_dir)).await?;
         let warnings = heard.warnings();
         succeed(&invocation, &ended, heard, TerraformError::Apply)?;
         Ok(ApplyOutcome { warnings })
     }
 
-    fn invocation(&self, dirs: &Dirs, args: Vec<Arg>) -> Invocation {
+    fn invocation(&self, dirs: &Dirs, args: Vec<String>) -> Invocation {
         Invocation {
             program: self.program.clone(),
             args,
@@ -226,6 +237,12 @@ impl Terraform {
         succeed(invocation, &ended, Heard::default(), error)?;
         Ok(String::from_utf8(output).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
+}
+
+/// The inputs of a command, in files that are there as long as it runs.
+fn given(dirs: &Dirs, inputs: &[Input]) -> Result<InputFiles, TerraformError> {
+    InputFiles::write(&dirs.output_dir, inputs)
+        .map_err(|source| TerraformError::Inputs { dir: dirs.output_dir.clone(), source })
 }
 
 /// What was heard of a command with `-json`.

@@ -178,7 +178,7 @@ async fn spawn(invocation: &Invocation, files: Option<&OutputFiles>) -> Result<C
         #[expect(clippy::disallowed_methods, reason = "the one place where processes are started")]
         let mut command = Command::new(&invocation.program);
         command
-            .args(invocation.argv())
+            .args(&invocation.args)
             .env_clear()
             .envs(invocation.environment.iter())
             .current_dir(&invocation.dir)

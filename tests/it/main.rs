@@ -23,6 +23,7 @@ mod forges;
 mod generated;
 mod github;
 mod gitlab;
+mod inputs;
 mod kl_yaml;
 mod lab;
 mod mishaps;

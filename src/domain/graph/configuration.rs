@@ -4,6 +4,7 @@ mod block;
 mod declare;
 mod files;
 mod hcl;
+mod input;
 mod json;
 mod merge;
 mod references;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use crate::domain::address::{Key, Mode};
 
 pub use files::{is_configuration, is_opentofu};
+pub use input::{Form, NotAnExpression};
 
 /// Why the text of a module is not a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -148,8 +150,12 @@ pub struct VariableBlock {
     pub name: String,
     /// Whether it says `ephemeral = true`.
     pub ephemeral: bool,
+    /// Whether it says `sensitive = true`.
+    pub sensitive: bool,
     /// Whether it has a default.
     pub has_default: bool,
+    /// How Terraform reads a value for it that is given on the command line.
+    pub form: Form,
     /// What its validations refer to besides the variable itself: whoever uses the variable waits for them.
     pub references: Vec<Traversal>,
 }

@@ -120,7 +120,7 @@ fn of_change(address: &str, change: &Change, found: &mut Vec<ChangedValue>) -> R
 }
 
 /// Remembers every text that one side calls sensitive: it may stand elsewhere, too.
-fn note(value: &Json, mask: &Json, secrets: &mut Secrets) {
+pub(super) fn note(value: &Json, mask: &Json, secrets: &mut Secrets) {
     match (value, mask) {
         (_, Json::Bool(true)) => secrets.note(value),
         (Json::Object(_), Json::Object(members)) => {

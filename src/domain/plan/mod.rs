@@ -8,4 +8,5 @@ pub mod footprint;
 pub mod leak;
 pub mod plan_json;
 pub mod resume;
+pub mod secrets;
 pub mod spec;

@@ -22,6 +22,9 @@ pub struct PlanJson {
     /// Objects that differ from the state in reality.
     #[serde(default)]
     pub resource_drift: Vec<ResourceChange>,
+    /// Values of root variables, the sensitive ones in clear; without ephemeral ones.
+    #[serde(default)]
+    pub variables: BTreeMap<String, GivenVariable>,
     /// Root outputs.
     #[serde(default)]
     pub output_changes: BTreeMap<String, Change>,
@@ -43,6 +46,14 @@ pub struct PlanJson {
     /// Results of conditions and checks.
     #[serde(default)]
     pub checks: Option<Vec<Check>>,
+}
+
+/// The value of a root variable.
+#[derive(Debug, Deserialize)]
+pub struct GivenVariable {
+    /// The value; none for null.
+    #[serde(default)]
+    pub value: Option<Box<RawValue>>,
 }
 
 /// The planned change of one resource instance object.

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use kl_runner::terraform::{ApplyRequest, PlanRequest, Stop, TerraformError, UiEvent, Variable};
+use kl_runner::domain::graph::configuration::Form;
+use kl_runner::terraform::{ApplyRequest, Input, PlanRequest, Stop, TerraformError, UiEvent, Variable};
 use secrecy::SecretString;
 
 use super::run_fake;
@@ -117,12 +118,15 @@ async fn an_ephemeral_variable_is_given_again_and_shown_nowhere() {
         "main.tf",
         "variable \"token\" {\n  type      = string\n  ephemeral = true\n}\nvariable \"plain\" {}\nresource \"terraform_data\" \"x\" {\n  input = var.plain\n}\nprovider \"terraform\" {}\nlocals {\n  t = var.token\n}\n",
     )]);
-    let variable = |name: &str, value: &str| Variable { name: name.to_owned(), value: SecretString::from(value) };
+    let input = |name: &str, value: &str| {
+        let variable = Variable { name: name.to_owned(), value: SecretString::from(value) };
+        Input::new(&variable, Form::Literal).unwrap()
+    };
     let terraform = lab.terraform().await;
     let workspace = lab.workspace("", "default");
     init(&terraform, &workspace).await;
     let mut request = PlanRequest::new(workspace.plan_path());
-    request.variables = vec![variable("token", "s3cret-token"), variable("plain", "a=b \"c\"")];
+    request.inputs = vec![input("token", "s3cret-token"), input("plain", "a=b \"c\"")];
     let outcome = terraform.plan(&dirs(&workspace), &request, &Stop::never(), &mut |_| {}).await.unwrap();
     assert!(outcome.changes);
 
@@ -130,7 +134,7 @@ async fn an_ephemeral_variable_is_given_again_and_shown_nowhere() {
     assert!(error.to_string().contains("token"), "{error}");
 
     let mut request = ApplyRequest::new(workspace.plan_path());
-    request.variables = vec![variable("token", "s3cret-token")];
+    request.inputs = vec![input("token", "s3cret-token")];
     terraform.apply(&dirs(&workspace), &request, &Stop::never(), &mut |_| {}).await.unwrap();
     assert!(workspace.read_state().unwrap().unwrap().contains(r#"a=b \"c\""#));
     assert!(!format!("{error:?} {request:?} {terraform:?}").contains("s3cret"));

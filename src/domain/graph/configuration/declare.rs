@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::block::{Block, Body};
 use super::value::{Trouble, Value};
 use super::{
-    CallBlock, CheckBlock, ImportBlock, ModuleConfig, OutputBlock, ResourceBlock, Step, Traversal, VariableBlock,
+    CallBlock, CheckBlock, Form, ImportBlock, ModuleConfig, OutputBlock, ResourceBlock, Step, Traversal, VariableBlock,
 };
 use crate::domain::address::Mode;
 
@@ -191,8 +191,9 @@ fn variable(block: &Block) -> Result<VariableBlock, Trouble> {
         traversal.root != "var" || !itself
     });
     let ephemeral = block.body.attribute("ephemeral").is_some_and(Value::is_true);
+    let sensitive = block.body.attribute("sensitive").is_some_and(Value::is_true);
     let has_default = block.body.attribute("default").is_some();
-    Ok(VariableBlock { name, ephemeral, has_default, references })
+    Ok(VariableBlock { name, ephemeral, sensitive, has_default, form: Form::of(block), references })
 }
 
 fn check(block: Block, module: &mut ModuleConfig) -> Result<(), Trouble> {
