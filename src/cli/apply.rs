@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::args::ApplyArgs;
+use super::bounded::{self, MAX_SPEC};
 use super::output::Output;
 use super::plan::scope;
 use super::project::{self, Place};
@@ -149,7 +150,7 @@ fn document(spec: &PlanSpec, report: Option<&ApplyReport>, failure: Option<&Appl
 
 /// Reads a spec file.
 fn read(path: &Utf8Path) -> Result<PlanSpec, KlError> {
-    let text = std::fs::read(path).map_err(|error| {
+    let text = bounded::file(path, MAX_SPEC).map_err(|error| {
         let kl = KlError::usage(format!("cannot read the spec {path}")).because(error);
         kl.hint("`kl plan` writes kl-plan.json; without a spec, name a directory: `kl apply .`")
     })?;

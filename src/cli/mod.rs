@@ -3,6 +3,7 @@
 pub mod abort;
 pub mod apply;
 pub mod args;
+pub mod bounded;
 pub mod ci;
 pub mod db;
 pub mod doctor;

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::SecretString;
 
 use super::args::{ActorArgs, InputArgs, StateArgs};
+use super::bounded::{self, MAX_TEXT};
 use super::env::{self, EnvSnapshot};
 use crate::config::catalog::Catalog;
 use crate::config::ci::{self, CiContext};
@@ -154,8 +155,9 @@ impl Place {
 /// Reads the kl.yaml of a directory.
 fn read(dir: &Utf8Path) -> Result<ConfigFile, KlError> {
     let path = dir.join(FILE_NAME);
-    let text =
-        std::fs::read_to_string(&path).map_err(|error| KlError::usage(format!("cannot read {path}")).because(error))?;
+    let cannot = || KlError::usage(format!("cannot read {path}"));
+    let bytes = bounded::file(&path, MAX_TEXT).map_err(|error| cannot().because(error))?;
+    let text = String::from_utf8(bytes).map_err(|error| cannot().because(error))?;
     let config = ConfigFile::read(&path, &text).and_then(|config| {
         config.check_dirs(&path, &text, |project| dir.join(project).is_dir())?;
         Ok(config)

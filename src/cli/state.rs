@@ -1,11 +1,10 @@
 //! `kl state import | pull | list | show`.
 
-use std::io::Read as _;
-
 use serde_json::json;
 
 use super::Session;
 use super::args::state::{ImportArgs, ListArgs, PullArgs, StateShowArgs};
+use super::bounded::{self, MAX_STATE};
 use super::project::Place;
 use crate::domain::id::StateName;
 use crate::domain::redact::masked;
@@ -52,13 +51,9 @@ pub async fn import(session: &Session, args: ImportArgs) -> Result<Exit, KlError
 
 async fn read(session: &Session, args: &ImportArgs) -> Result<StateDocument, KlError> {
     let bytes = if args.file == "-" {
-        let whole = |mut input: std::io::Stdin| {
-            let mut bytes = Vec::new();
-            input.read_to_end(&mut bytes).map(|_| bytes)
-        };
-        session.stdin(whole).await?
+        session.stdin(|mut input| bounded::whole(&mut input, MAX_STATE)).await?
     } else {
-        std::fs::read(&args.file)
+        bounded::file(args.file.as_ref(), MAX_STATE)
             .map_err(|error| KlError::usage(format!("cannot read {}", args.file)).because(error))?
     };
     let what = if args.file == "-" { "standard input" } else { args.file.as_str() };

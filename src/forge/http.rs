@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 use super::error::ForgeError;
 use super::patience::{Budget, Patience};
 
+/// The longest answer that is read, in bytes. A page of changed files with their patches can have some megabytes.
+pub(super) const MAX_ANSWER: usize = 64 * 1024 * 1024;
+
 /// How long GitHub wants to be left alone, in seconds, when it says that a limit is hit but not for how long.
 const UNTOLD_WAIT: u64 = 60;
 
@@ -37,6 +40,8 @@ pub(super) enum Lost {
     Unsent(String),
     /// Nobody knows whether the forge did it.
     Unknown(String),
+    /// It may have done it, and says more about it than anybody can read: asking again makes no difference.
+    TooLong,
 }
 
 impl From<&reqwest::Error> for Lost {
@@ -162,6 +167,9 @@ where
             Err(_) => (None, "no answer in time".to_owned(), true),
             Ok(Err(Lost::Unsent(message))) => (None, secrets.clean(&message), false),
             Ok(Err(Lost::Unknown(message))) => (None, secrets.clean(&message), true),
+            Ok(Err(Lost::TooLong)) => {
+                return Err(Trouble::Unknown(format!("the answer has more than {MAX_ANSWER} bytes")));
+            }
             Ok(Ok(answer)) => match answer.wish() {
                 Wish::None => return Ok(answer),
                 Wish::Later(seconds) => (seconds.or(Some(UNTOLD_WAIT)), answer.complaint(secrets), false),

@@ -7,8 +7,9 @@ use chrono::{DateTime, Utc};
 use super::StoreError;
 use super::model::{Checkpoint, Commit, LineageRule, RowWrite};
 use crate::domain::address::Pattern;
+use crate::domain::coordination::claim_index::ClaimIndex;
 use crate::domain::coordination::reservation::{
-    AccessMode, Blocker, Claim, ClaimIndex, HeldAs, Relation, Reservation, blockers, relation,
+    AccessMode, Blocker, Claim, HeldAs, Relation, Reservation, blockers, relation,
 };
 use crate::domain::digest::hex;
 use crate::domain::id::{Lineage, RunId};

@@ -20,6 +20,7 @@ mod configuration;
 mod crash;
 mod demo;
 mod forges;
+mod fuzz;
 mod generated;
 mod github;
 mod gitlab;

@@ -1,13 +1,12 @@
 //! `kl ci projects`: the projects of a repository, or those that a change concerns, in order.
 
-use std::io::Read as _;
-
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
 use super::job::Job;
 use super::requests::Changed;
 use crate::cli::args::ci::{CiJobArgs, CiProjectsArgs};
+use crate::cli::bounded::{self, MAX_TEXT};
 use crate::cli::project::Place;
 use crate::cli::{Session, git};
 use crate::config::affected::{Change, Reason};
@@ -18,9 +17,6 @@ use crate::exit::Exit;
 use crate::forge::Push;
 use crate::report::style::plain;
 use crate::report::table::columns;
-
-/// The longest list of files, in bytes.
-const MAX_LIST: u64 = 64 << 20;
 
 /// Runs the command.
 pub(super) async fn run(session: &Session, args: CiProjectsArgs) -> Result<Exit, KlError> {
@@ -76,15 +72,13 @@ async fn by_event(session: &Session, args: &CiProjectsArgs) -> Result<Option<Vec
 /// Reads a list of changed files: a path on each line.
 async fn listed(session: &Session, file: &Utf8Path) -> Result<Vec<Change>, KlError> {
     let text = if file == "-" {
-        let read = |input: std::io::Stdin| {
-            let mut text = String::new();
-            input.take(MAX_LIST).read_to_string(&mut text).map(|_| text)
-        };
-        session.stdin(read).await?
+        session.stdin(|mut input| bounded::whole(&mut input, MAX_TEXT)).await?
     } else {
-        std::fs::read_to_string(file)
+        bounded::file(file, MAX_TEXT)
             .map_err(|error| KlError::usage(format!("cannot read the list of changed files {file}")).because(error))?
     };
+    let text = String::from_utf8(text)
+        .map_err(|error| KlError::usage(format!("the list of changed files {file} is no text")).because(error))?;
     let paths = text.lines().map(|line| line.strip_prefix("./").unwrap_or(line)).filter(|line| !line.is_empty());
     Ok(paths.map(|path| Change { path: path.to_owned(), previous: None }).collect())
 }

@@ -6,7 +6,7 @@ use super::{Address, ConfigAddress, ConfigModule, Key, Mode, ModulePath, ModuleS
 
 /// Why a text is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a resource address: {expected} expected at byte {at}")]
+#[error("{:?}{} is not a resource address: {expected} expected at byte {at}", shown(text), if shown(text) == text { "" } else { "…" })]
 pub struct ParseAddressError {
     /// The text as it was given.
     pub text: String,
@@ -14,6 +14,14 @@ pub struct ParseAddressError {
     pub at: usize,
     /// What should stand there.
     pub expected: &'static str,
+}
+
+/// The longest part of a text that an error repeats, in bytes.
+const SHOWN: usize = 300;
+
+/// The beginning of a text that is no address.
+fn shown(text: &str) -> &str {
+    &text[..text.floor_char_boundary(SHOWN)]
 }
 
 /// A position in a text, with the few questions that the grammar of addresses asks.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::address::Pattern;
-use crate::domain::coordination::reservation::{AccessMode, Claim, ClaimIndex};
+use crate::domain::coordination::claim_index::ClaimIndex;
+use crate::domain::coordination::reservation::{AccessMode, Claim};
 
 /// How two specs relate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

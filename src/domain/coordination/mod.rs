@@ -1,5 +1,6 @@
 //! What keeps runs apart: reservations, stale checks, lanes and slices.
 
+pub mod claim_index;
 pub mod compact;
 pub mod forecast;
 pub mod lane;

@@ -1,11 +1,10 @@
 //! Reservations: modes, who stands in whose way, and what a refused request has to say.
 
-use std::collections::HashMap;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::address::{ConfigAddress, Pattern};
+use super::claim_index::ClaimIndex;
+use crate::domain::address::Pattern;
 use crate::domain::id::{Actor, RunId};
 use crate::domain::run::Origin;
 
@@ -118,40 +117,6 @@ impl Claim {
     #[must_use]
     pub fn conflicts_with(&self, other: &Self) -> bool {
         self.mode.conflicts_with(other.mode) && self.pattern.intersects(&other.pattern)
-    }
-}
-
-/// A set of claims, indexed so that thousands can be compared with thousands.
-#[derive(Debug, Default)]
-pub struct ClaimIndex<'a> {
-    by_resource: HashMap<ConfigAddress, Vec<&'a Claim>>,
-    wide: Vec<&'a Claim>,
-    all: Vec<&'a Claim>,
-}
-
-impl<'a> ClaimIndex<'a> {
-    /// Indexes the claims of one side.
-    pub fn new(claims: impl IntoIterator<Item = &'a Claim>) -> Self {
-        let mut index = Self::default();
-        for claim in claims {
-            index.all.push(claim);
-            match claim.pattern.resource() {
-                Some(resource) => index.by_resource.entry(resource).or_default().push(claim),
-                None => index.wide.push(claim),
-            }
-        }
-        index
-    }
-
-    /// The indexed claims whose patterns meet this one, whatever their modes.
-    pub fn meeting(&self, pattern: &Pattern) -> impl Iterator<Item = &'a Claim> {
-        let near: Vec<&'a Claim> = match pattern.resource() {
-            Some(resource) => {
-                self.by_resource.get(&resource).into_iter().flatten().chain(&self.wide).copied().collect()
-            }
-            None => self.all.clone(),
-        };
-        near.into_iter().filter(|claim| claim.pattern.intersects(pattern)).collect::<Vec<_>>().into_iter()
     }
 }
 

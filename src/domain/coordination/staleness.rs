@@ -1,7 +1,8 @@
 //! What changed since a plan, sorted by what it means for the plan (design §8).
 
 use crate::domain::address::Pattern;
-use crate::domain::coordination::reservation::{AccessMode, Claim, ClaimIndex};
+use crate::domain::coordination::claim_index::ClaimIndex;
+use crate::domain::coordination::reservation::{AccessMode, Claim};
 use crate::domain::run::event::ChangedRow;
 use crate::domain::state::RowKey;
 

@@ -1,12 +1,13 @@
 //! GitHub's API through octocrab: addresses, statuses and headers as they come, pages.
 
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use octocrab::Octocrab;
 use reqwest::header::AUTHORIZATION;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
 use crate::forge::error::ForgeError;
-use crate::forge::http::{Again, Answer, Lost, Secrets, Trouble, base_address, chain, client, segment};
+use crate::forge::http::{Again, Answer, Lost, MAX_ANSWER, Secrets, Trouble, base_address, chain, client, segment};
 use crate::forge::patience::{Budget, Patience};
 use crate::forge::settings::GithubSettings;
 use crate::forge::talk::{Talk, Verb};
@@ -86,8 +87,10 @@ impl Talk for Api {
         }
         .map_err(|error| lost(&error))?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = self.crab.body_to_string(response).await.map_err(|error| Lost::Unknown(chain(&error)))?;
-        Ok(Answer { status, headers, body: body.into_bytes() })
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() { Lost::TooLong } else { Lost::Unknown(chain(&*error)) }
+        })?;
+        Ok(Answer { status, headers, body: body.to_bytes().to_vec() })
     }
 
     fn secrets(&self) -> &Secrets {

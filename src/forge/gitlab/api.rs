@@ -6,7 +6,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
 use crate::forge::error::ForgeError;
-use crate::forge::http::{Answer, Lost, Secrets, base_address, client, segment};
+use crate::forge::http::{Answer, Lost, MAX_ANSWER, Secrets, base_address, client, segment};
 use crate::forge::patience::Patience;
 use crate::forge::settings::GitlabSettings;
 use crate::forge::talk::{Talk, Verb};
@@ -76,10 +76,16 @@ impl Talk for Api {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.map_err(|error| Lost::from(&error))?;
+        let mut response = request.send().await.map_err(|error| Lost::from(&error))?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = response.bytes().await.map_err(|error| Lost::from(&error))?;
-        Ok(Answer { status, headers, body: body.to_vec() })
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| Lost::from(&error))? {
+            if body.len() + chunk.len() > MAX_ANSWER {
+                return Err(Lost::TooLong);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer { status, headers, body })
     }
 
     fn secrets(&self) -> &Secrets {

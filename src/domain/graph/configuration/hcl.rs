@@ -31,7 +31,11 @@ fn parse(text: &mut Cow<'_, str>) -> Result<hcl_edit::structure::Body, hcl_edit:
     let mut attempts = 0;
     loop {
         match hcl_edit::parser::parse_body(text) {
-            Err(error) if attempts < MAX_REPEATED_KEYS && error.message().contains("redefined object key") => {
+            Err(error)
+                if attempts < MAX_REPEATED_KEYS
+                    && attempts * text.len() < MAX_PARSED_AGAIN
+                    && error.message().contains("redefined object key") =>
+            {
                 text.to_mut().insert_str(error.location().offset(), &format!("{attempts}-"));
                 attempts += 1;
             }
@@ -42,6 +46,9 @@ fn parse(text: &mut Cow<'_, str>) -> Result<hcl_edit::structure::Body, hcl_edit:
 
 /// How many repeated keys one file may have, for each costs another parse.
 const MAX_REPEATED_KEYS: usize = 200;
+
+/// And so many bytes may be parsed once more in all: some seconds.
+const MAX_PARSED_AGAIN: usize = 64 << 20;
 
 /// The file that blocks are taken from.
 struct Source<'a> {
