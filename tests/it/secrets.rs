@@ -6,12 +6,17 @@ use std::fs;
 use crate::harness::database::{Backend, Database};
 use crate::harness::site::Site;
 
-const CANARY: &str = "canary-5f3a9e";
+/// The part that all canaries have in common. It has no letter that any escape would change.
+pub(crate) const CANARY: &str = "canary-5f3a9e";
 
 /// Where the database may hold values: the rows of the state, and what Terraform has made of them so far.
 const MAY_HOLD_VALUES: [(&str, &str); 2] = [("resource_bodies", "body"), ("run_checkpoints", "state")];
 
-on_both_databases!(no_sensitive_value_leaves_the_state, what_a_provisioner_said_is_shown_to_its_caller_alone);
+on_both_databases!(
+    no_sensitive_value_leaves_the_state,
+    a_sensitive_value_in_a_message_of_terraform_is_masked,
+    what_a_provisioner_said_is_shown_to_its_caller_alone
+);
 
 const CONFIG: &str = r#"
 variable "given" {
@@ -42,8 +47,48 @@ output "secret" {
 }
 "#;
 
+/// Fails when the canary is in a text: as it is, in Base64 or in hexadecimal digits.
+#[track_caller]
+pub(crate) fn assert_no_canary(place: &str, text: &str) {
+    let mut forms = vec![CANARY.to_owned(), CANARY.bytes().map(|byte| format!("{byte:02x}")).collect()];
+    // What stands before it shifts the groups of three; the letters at its ends mix with its neighbours.
+    forms.extend((0..3).map(|skipped| base64(&CANARY.as_bytes()[skipped..skipped + 9])));
+    for form in forms {
+        let found = text.find(&form).map(|at| {
+            let (from, to) = (at.saturating_sub(200), (at + 200).min(text.len()));
+            text[text.floor_char_boundary(from)..text.ceil_char_boundary(to)].to_owned()
+        });
+        assert!(found.is_none(), "{place} holds the canary as {form}: …{}…", found.unwrap_or_default());
+    }
+}
+
+/// Whole groups of three bytes in Base64.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |three: &[u8]| {
+        let bits = three.iter().fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
+        [18, 12, 6, 0].map(|shift| char::from(LETTERS[bits >> shift & 63]))
+    };
+    bytes.chunks_exact(3).flat_map(group).collect()
+}
+
+#[test]
+fn the_search_finds_every_form() {
+    assert_eq!(base64(b"foobar"), "Zm9vYmFy");
+    for text in [
+        "x canary-5f3a9e",
+        "Y2FuYXJ5LTVmM2E5ZQ==",
+        "eGNhbmFyeS01ZjNhOWU=",
+        "eHhjYW5hcnktNWYzYTll",
+        "63616e6172792d356633613965",
+    ] {
+        assert!(std::panic::catch_unwind(|| assert_no_canary("here", text)).is_err(), "{text}");
+    }
+    assert_no_canary("here", "canary-5f3a");
+}
+
 /// Every text in the database, outside the columns that may hold values.
-fn texts(database: &Database) -> Vec<(String, String)> {
+pub(crate) fn texts(database: &Database) -> Vec<(String, String)> {
     let columns = match database.backend() {
         Backend::Sqlite => {
             "SELECT m.name, p.name FROM sqlite_schema m JOIN pragma_table_info(m.name) p \
@@ -100,11 +145,10 @@ fn no_sensitive_value_leaves_the_state(database: &Database) {
     ] {
         run(0, "", args);
     }
-    assert!(!said.contains(CANARY), "said: {said}");
-    let spec = fs::read_to_string(site.repo().join("kl-plan.json")).unwrap();
-    assert!(!spec.contains(CANARY), "{spec}");
+    assert_no_canary("what was said", &said);
+    assert_no_canary("the spec", &fs::read_to_string(site.repo().join("kl-plan.json")).unwrap());
     for (place, text) in texts(database) {
-        assert!(!text.contains(CANARY), "{place} holds {text}");
+        assert_no_canary(&place, &text);
     }
     // The search would have found it.
     let bodies = format!("SELECT count(*) FROM resource_bodies WHERE body LIKE '%{CANARY}%'");
@@ -128,4 +172,43 @@ fn what_a_provisioner_said_is_shown_to_its_caller_alone(database: &Database) {
     }
     let error = database.value("SELECT error FROM runs").unwrap();
     assert!(error.contains("local-exec provisioner error (terraform_data.a)"), "{error}");
+}
+
+/// Terraform itself puts it there: into the command that failed, and what that said.
+fn a_sensitive_value_in_a_message_of_terraform_is_masked(database: &Database) {
+    let site = Site::on(database);
+    let config = r#"
+variable "given" {
+  type      = string
+  sensitive = true
+}
+variable "listed" {
+  type      = list(string)
+  sensitive = true
+}
+variable "number" {
+  type      = number
+  sensitive = true
+  default   = 1
+}
+resource "terraform_data" "a" {
+  provisioner "local-exec" {
+    command = "echo ${var.given} $LISTED open; exit 3"
+    environment = { LISTED = var.listed[0] }
+  }
+}
+"#;
+    site.write("live/main.tf", config);
+    site.write("live/terraform.tfvars", &format!("listed = [\"{CANARY}-listed\"]\n"));
+    let kl = || site.kl().env("TF_VAR_given", format!("{CANARY}-given"));
+    let said = kl().args(["apply", "live", "--auto-approve", "-vvv"]).exits(1).stderr;
+    assert!(said.contains("echo (sensitive value) $LISTED open") && said.contains("(sensitive value) open"), "{said}");
+    assert_no_canary("what was said", &said);
+    // Refused while planning, before there is a plan that says what is sensitive.
+    let said = kl().args(["plan", "live", "-vvv", "--var", &format!("number={CANARY}-number")]).exits(3).stderr;
+    assert!(said.contains("a number is required"), "{said}");
+    assert_no_canary("what was said", &said);
+    for (place, text) in texts(database) {
+        assert_no_canary(&place, &text);
+    }
 }

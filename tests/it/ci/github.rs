@@ -13,6 +13,7 @@ use crate::harness::forge::github::{GithubStandIn, JOB_TOKEN, Permission, REPOSI
 use crate::harness::forge::{Merge, OpenRequest};
 use crate::harness::kl::Kl;
 use crate::harness::site::{Checkout, Site};
+use crate::secrets::{CANARY, assert_no_canary, texts};
 use crate::stage::assert_tidy;
 use kl_runner::forge::Push;
 
@@ -25,6 +26,7 @@ on_both_databases!(
     a_request_that_was_closed_is_in_nobodys_way_any_more,
     a_merge_queue_is_checked_with_every_request_in_it,
     jobs_of_a_matrix_at_the_same_time_write_one_comment,
+    no_sensitive_value_reaches_the_forge_or_the_job,
 );
 
 /// A repository on the stand-in, with its checkouts.
@@ -397,3 +399,121 @@ fn jobs_of_a_matrix_at_the_same_time_write_one_comment(database: &Database) {
         |number| desk.forge.comments(number).into_iter().map(|comment| comment.body).collect(),
     );
 }
+
+/// Sensitive values wherever a configuration can have them, and a provisioner that fails with one in its command.
+const SECRETIVE: &str = r#"
+variable "given" {
+  type      = string
+  sensitive = true
+}
+variable "token" {
+  type      = string
+  ephemeral = true
+}
+variable "tags" {
+  type      = map(string)
+  sensitive = true
+}
+locals {
+  deep = { list = [{ inner = var.given, open = "open" }], (var.given) = "as a key" }
+}
+resource "terraform_data" "value" {
+  input            = local.deep
+  triggers_replace = [var.given, var.tags]
+  lifecycle {
+    create_before_destroy = true
+    precondition {
+      condition     = length(var.token) > 3
+      error_message = "the token is ${var.token}"
+    }
+    postcondition {
+      condition     = var.given != ""
+      error_message = "given ${var.given}"
+    }
+  }
+}
+resource "terraform_data" "fails" {
+  input = nonsensitive(length(var.given))
+  provisioner "local-exec" {
+    command = "echo '${var.given}'; exit 3"
+  }
+}
+moved {
+  from = terraform_data.a
+  to   = terraform_data.moved
+}
+resource "terraform_data" "moved" {
+  input = var.given
+}
+check "health" {
+  assert {
+    condition     = var.given == "something else"
+    error_message = "the value is ${var.given}"
+  }
+}
+output "secret" {
+  value     = { "${var.given}" = terraform_data.value.output }
+  sensitive = true
+}
+"#;
+
+fn no_sensitive_value_reaches_the_forge_or_the_job(database: &Database) {
+    let desk = Desk::new(database);
+    let yaml = "projects:\n  - name: live\n    dir: live\n    vars: {given: CI_GIVEN, token: CI_TOKEN, tags: CI_TAGS}\n\
+                policies: {show_values: true}\n";
+    desk.site.write("kl.yaml", yaml);
+    let mut said = Said::default();
+    let mut run = |kl: Kl, code: i32, args: &[&str]| {
+        let kl = kl
+            .env("CI_GIVEN", format!("{CANARY} \"quoted\" given"))
+            .env("CI_TOKEN", format!("{CANARY}-token"))
+            .env("CI_TAGS", format!("{{ \"k\" = \"{CANARY}-tag\" }}"))
+            .args(args)
+            .arg("-vvv");
+        let output = kl.exits(code);
+        said.0.push((args.join(" "), output.stdout + &output.stderr));
+    };
+    let write = |checkout: &Checkout, text: &str| {
+        fs::remove_file(checkout.dir().join("live/a.tf")).unwrap();
+        checkout.write("live/a.tf", "");
+        checkout.write("live/secret.tf", text);
+    };
+    let branch = desk.site.checkout("branch");
+    write(&branch, SECRETIVE);
+    let number = desk.forge.open_request(&OpenRequest::new("Add", &["live/secret.tf", "live/a.tf"]));
+    run(desk.on_request(branch.dir(), "alice", number, "opened"), 0, &["ci", "plan"]);
+    let merged = desk.site.checkout("merged");
+    write(&merged, SECRETIVE);
+    let push = desk.forge.merge(number, Merge::Commit);
+    run(desk.on_push(merged.dir(), "alice", &push), 1, &["ci", "apply"]);
+    // What it had done is quarantined, and in the next one's way.
+    let mended = SECRETIVE.replace("exit 3", "true");
+    let second = desk.site.checkout("second");
+    write(&second, &mended);
+    let next = desk.forge.open_request(&OpenRequest::new("Mend", &["live/secret.tf"]));
+    run(desk.on_request(second.dir(), "bob", next, "opened"), 0, &["ci", "plan"]);
+    let push = desk.forge.merge(next, Merge::Squash);
+    run(desk.on_push(second.dir(), "bob", &push), 2, &["ci", "apply"]);
+    let failed = database.value("SELECT id FROM runs WHERE status = 'failed' ORDER BY id DESC LIMIT 1").unwrap();
+    run(desk.site.kl().dir(second.dir()), 0, &["recover", &failed]);
+    run(desk.site.kl().dir(second.dir()), 0, &["show", &failed, "--format", "json"]);
+    run(desk.site.kl().dir(second.dir()), 0, &["apply", "live", "--auto-approve", "--format", "json"]);
+    run(desk.site.kl().dir(second.dir()), 0, &["status", "--format", "json"]);
+
+    for sent in desk.forge.requests() {
+        said.0.push((format!("{} {}", sent.method, sent.path), format!("{sent:?}")));
+    }
+    for dir in [branch.dir(), merged.dir(), second.dir()] {
+        said.0.extend(["output", "summary"].map(|name| (format!("the job's {name}"), desk.file(dir, name))));
+    }
+    said.0.extend(texts(database));
+    assert!(said.0.iter().any(|(place, text)| place.starts_with("POST") && text.contains("terraform_data.value")));
+    for (place, text) in &said.0 {
+        assert_no_canary(place, text);
+    }
+    assert_eq!(desk.site.leftovers(), Vec::<String>::new());
+}
+
+/// What was said, and where.
+#[derive(Default)]
+struct Said(Vec<(String, String)>);
