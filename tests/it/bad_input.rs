@@ -56,6 +56,39 @@ fn commands_that_only_look_make_no_database() {
     }
 }
 
+#[test]
+fn what_is_too_long_or_too_deep_is_refused_with_the_limit() {
+    let site = Site::new();
+    site.write("live/main.tf", ONE);
+    drop(site.kl().args(["plan", "live"]).exits(0));
+    refused(
+        site.kl().args(["apply", "/dev/zero"]),
+        3,
+        &["cannot read the spec /dev/zero", "more than 268435456 bytes"],
+    );
+    let said = refused(site.kl().args(["state", "show", &"a".repeat(100_000), "--dir", "live"]), 3, &["is not"]);
+    assert!(said.len() < 2_000, "{} bytes", said.len());
+    site.write("kl.yaml", &format!("defaults: {}{}\n", "[".repeat(1_000), "]".repeat(1_000)));
+    refused(site.kl().args(["plan", "live"]), 3, &["more than 64 brackets within each other"]);
+    site.write("kl.yaml", "");
+    let deep = format!("locals {{\n  a = {}1{}\n}}\n", "[".repeat(10_000), "]".repeat(10_000));
+    site.write("live/deep.tf", &deep);
+    refused(site.kl().args(["plan", "live"]), 3, &["does not parse", "64 nested levels"]);
+    fs::File::create(site.repo().join("live/deep.tf")).unwrap().set_len(17 << 20).unwrap();
+    refused(site.kl().args(["plan", "live"]), 3, &["deep.tf has more than 16777216 bytes"]);
+    let deep = format!(
+        "{{\"version\":4,\"serial\":1,\"lineage\":\"x\",\"resources\":{}1{}}}",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    site.write("deep.tfstate", &deep);
+    refused(
+        site.kl().args(["state", "import", "deep.tfstate", "--dir", "live", "--state", "other"]),
+        3,
+        &["cannot be imported"],
+    );
+}
+
 fn a_spec_that_cannot_be_used_is_refused_and_changes_nothing(database: &Database) {
     let site = Site::on(database);
     site.write("live/main.tf", ONE);

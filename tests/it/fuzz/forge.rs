@@ -127,6 +127,40 @@ fn fuzz_forge(name: &'static str, settings: impl Fn(String) -> ForgeSettings, se
     });
 }
 
+fn github(address: String) -> ForgeSettings {
+    ForgeSettings::Github(GithubSettings {
+        api_url: address,
+        graphql_url: None,
+        repository: "a/b".to_owned(),
+        token: Some("t".into()),
+        certificates: None,
+    })
+}
+
+fn gitlab(address: String) -> ForgeSettings {
+    ForgeSettings::Gitlab(GitlabSettings {
+        api_url: address,
+        project: "1".to_owned(),
+        project_url: None,
+        token: Some("t".into()),
+        job_token: None,
+        pipeline: Some(1),
+        certificates: None,
+    })
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_not_read_to_its_end() {
+    let parrot = Parrot::start();
+    // Of a length by which the parrot takes it for a success.
+    parrot.says(&vec![b' '; 65 * 1024 * 1024 / 7 * 7 + 3]);
+    for settings in [github(parrot.address.clone()), gitlab(parrot.address.clone())] {
+        let patience = Patience { total: Duration::from_mins(1), answer: Duration::from_mins(1), ..patience() };
+        let error = connect(&settings, patience).unwrap().request(7).await.unwrap_err().to_string();
+        assert!(error.contains("the answer has more than 67108864 bytes"), "{error}");
+    }
+}
+
 #[test]
 fn answers_of_github() {
     let pull = format!(
@@ -140,16 +174,7 @@ fn answers_of_github() {
     let login = r#"{"data":{"viewer":{"login":"a"}}}"#.to_owned();
     let list = format!("[{pull}]");
     let refusal = r#"{"message":"no","errors":[{"code":"invalid"}]}"#.to_owned();
-    let settings = |address| {
-        ForgeSettings::Github(GithubSettings {
-            api_url: address,
-            graphql_url: None,
-            repository: "a/b".to_owned(),
-            token: Some("t".into()),
-            certificates: None,
-        })
-    };
-    fuzz_forge("answers-of-github", settings, &[pull, files, compared, comments, login, list, refusal]);
+    fuzz_forge("answers-of-github", github, &[pull, files, compared, comments, login, list, refusal]);
 }
 
 #[test]
@@ -165,16 +190,5 @@ fn answers_of_gitlab() {
     let user = r#"{"username":"a","id":1,"scopes":["api"]}"#.to_owned();
     let list = format!("[{request}]");
     let refusal = r#"{"message":{"note":["no"]},"error":"x"}"#.to_owned();
-    let settings = |address| {
-        ForgeSettings::Gitlab(GitlabSettings {
-            api_url: address,
-            project: "1".to_owned(),
-            project_url: None,
-            token: Some("t".into()),
-            job_token: None,
-            pipeline: Some(1),
-            certificates: None,
-        })
-    };
-    fuzz_forge("answers-of-gitlab", settings, &[request, diffs, compared, notes, user, list, refusal]);
+    fuzz_forge("answers-of-gitlab", gitlab, &[request, diffs, compared, notes, user, list, refusal]);
 }

@@ -36,12 +36,17 @@ fn plan() -> (Option<Duration>, u64) {
     (seconds, seed)
 }
 
+#[expect(clippy::print_stderr, reason = "a seed that nobody sees repeats nothing")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
 /// Feeds a reader with the seeds and with what mutation makes of them.
 fn fuzz(name: &'static str, seeds: Vec<Vec<u8>>, read: impl Fn(&[u8]) + Send + 'static) {
     assert!(!seeds.is_empty(), "{name} has seeds");
     let worker = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(move || {
         let (seconds, seed) = plan();
-        eprintln!("fuzz {name}: KL_FUZZ_SEED={seed}");
+        say(&format!("fuzz {name}: KL_FUZZ_SEED={seed}"));
         let path = format!("{}/fuzz-{name}", env!("CARGO_TARGET_TMPDIR"));
         let (began, mut dice, mut made) = (Instant::now(), Dice::new(seed), 0_usize);
         loop {
@@ -57,7 +62,7 @@ fn fuzz(name: &'static str, seeds: Vec<Vec<u8>>, read: impl Fn(&[u8]) + Send + '
                 break;
             }
         }
-        eprintln!("fuzz {name}: {made} inputs in {:?}", began.elapsed());
+        say(&format!("fuzz {name}: {made} inputs in {:?}", began.elapsed()));
         fs::remove_file(&path).expect("it was just written");
     });
     worker.expect("a thread can be started").join().unwrap_or_else(|_| panic!("fuzz {name} has failed: see above"));

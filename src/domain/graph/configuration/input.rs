@@ -56,12 +56,31 @@ impl Form {
                 // ending at the end of the text, where it has no line end: Terraform wants one.
                 let enclosed = format!("(\n{value}#\n)");
                 match hcl_edit::parser::parse_expr(&enclosed) {
-                    Ok(Expression::Parenthesis(_)) => Ok(format!("{name} = {enclosed}\n")),
+                    Ok(Expression::Parenthesis(_)) if heredocs_are_plain(&enclosed) => {
+                        Ok(format!("{name} = {enclosed}\n"))
+                    }
                     _ => Err(NotAnExpression),
                 }
             }
         }
     }
+}
+
+/// So many heredocs a value may have.
+const MAX_HEREDOCS: usize = 100;
+
+/// Whether every heredoc ends where Terraform ends it: at a line with nothing but its word. The parser takes a line that
+/// only begins with the word for the end, too, and would then see something else in the rest than Terraform does.
+fn heredocs_are_plain(text: &str) -> bool {
+    let words: Vec<&str> = text
+        .split("<<")
+        .skip(1)
+        .map(|rest| rest.strip_prefix('-').unwrap_or(rest))
+        .map(|rest| &rest[..rest.find(char::is_whitespace).unwrap_or(rest.len())])
+        .filter(|word| !word.is_empty())
+        .collect();
+    let ends_elsewhere = |line: &str| words.iter().any(|word| line.starts_with(word) && line != *word);
+    words.is_empty() || words.len() <= MAX_HEREDOCS && !text.lines().map(str::trim).any(ends_elsewhere)
 }
 
 #[cfg(test)]
@@ -107,6 +126,13 @@ mod tests {
     fn a_literal_is_a_string_whatever_it_holds() {
         let file = Form::Literal.file("x", "a\"${b}\n%{c}\\").unwrap();
         assert_eq!(file, "{\"x\":\"a\\\"${b}\\n%{c}\\\\\"}\n");
+    }
+
+    #[test]
+    fn a_heredoc_does_not_hide_a_second_value() {
+        let sly = "<<EOT\nEOT + <<A\nEOT\n)\ny = (<<A\nx\nA\n";
+        assert_eq!(Form::Expression.file("x", sly), Err(NotAnExpression));
+        assert!(Form::Expression.file("x", "[<<-A\n  x\n  A\n, <<B\ny\nB\n]").is_ok());
     }
 
     #[test]
