@@ -156,7 +156,7 @@ async fn by_file(terraform: &Terraform, workspace: &Workspace, declaration: &str
 
 #[tokio::test]
 async fn without_a_type_terraform_reads_what_it_would_read_after_var() {
-    compare(|kind| kind.is_empty()).await;
+    compare(str::is_empty).await;
 }
 
 #[tokio::test]
