@@ -454,7 +454,8 @@ async fn under_reservation(
     }
     let snapshot = ctx.store.snapshot(held.state(), None).await?;
     leftover::sweep(ctx.store.as_ref()).await;
-    let bench = Bench::prepare(ctx, project).await?;
+    // Boxed, as the two large ones below: what waits for them need not be as large as they are.
+    let bench = Box::pin(Bench::prepare(ctx, project)).await?;
     let tools = bench.tools()?;
     ctx.store.run_tools(recorder.run(), &tools).await?;
     let trunk_tools = Tools {
@@ -477,12 +478,12 @@ async fn under_reservation(
         rules,
         done: &done,
     };
-    let ready = rehearsal.prepare(options.lane).await?;
+    let ready = Box::pin(rehearsal.prepare(options.lane)).await?;
     if ready.nothing_left {
         return ended(ctx, recorder, RunStatus::Noop).await;
     }
     ctx.store.run_advance(recorder.run(), RunStatus::Applying).await?;
-    let applied = match execute::apply(ctx, recorder, &bench, held, &ready).await {
+    let applied = match Box::pin(execute::apply(ctx, recorder, &bench, held, &ready)).await {
         Ok(applied) => applied,
         Err(broken) => return Err(Box::new(after_failure(recorder, *broken).await)),
     };
