@@ -130,16 +130,16 @@ pub async fn apply(
         Err(halt) => {
             let salvage = rules.on_failure == OnFailure::Salvage && !halt.end.quarantine.is_empty();
             let failure = finish(ctx, &recorder, *halt).await;
-            Err(if salvage { salvaged(ctx, run, failure).await } else { failure })
+            Err(if salvage { salvaged(ctx, run, options.lease, failure).await } else { failure })
         }
     }
 }
 
 /// `on_failure: salvage`: what terraform has done is committed at once, unless a person has to look first.
-async fn salvaged(ctx: &Context, run: RunId, mut failure: ApplyFailure) -> ApplyFailure {
+async fn salvaged(ctx: &Context, run: RunId, lease: Duration, mut failure: ApplyFailure) -> ApplyFailure {
     let attempt = async {
         ctx.begins(Stage::Recover).await?;
-        recover::by_same_spec(ctx, run).await
+        recover::by_same_spec(ctx, run, lease).await
     };
     failure.error = match attempt.await {
         Ok(recover::Attempt::Done) => failure
@@ -335,7 +335,7 @@ async fn reserved(
                 };
                 ctx.begins(Stage::Recover).await?;
                 loop {
-                    match recover::by_same_spec(ctx, leftover).await? {
+                    match recover::by_same_spec(ctx, leftover, options.lease).await? {
                         Attempt::Done => break,
                         // Its Terraform comes to an end by itself, and that is worth waiting for.
                         Attempt::TooEarly(error) => {

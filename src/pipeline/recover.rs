@@ -1,12 +1,12 @@
 //! Taking over what a failed or lost run has really done, or dropping it (design §9).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::Context;
 use super::evidence::{self, Evidence};
 use super::leftover::{self, Leftover};
 use super::record::Recorder;
-use super::reserve::DEFAULT_LEASE;
 use crate::clock;
 use crate::domain::address::Pattern;
 use crate::domain::id::{RunId, Serial, StateId};
@@ -22,6 +22,9 @@ use crate::exit::Exit;
 use crate::report::conflict;
 use crate::store::model::{Checkpoint, Commit, CommitMode, LineageRule, RowWrite, SoftWrite, Source};
 use crate::store::{Adopted, Held, StoreError};
+
+/// A recovery takes seconds, and nobody should wait long for one that died.
+const LEASE: Duration = Duration::from_mins(2);
 
 /// So many runs of a state are looked through for recoveries of a spec.
 const RECENT: u32 = 1000;
@@ -77,11 +80,11 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Recovered, KlError>
         Ok(evidence) => evidence,
         Err(trouble) => return Err(told(failed, trouble)),
     };
-    take(ctx, &old, evidence).await.map_err(|trouble| told(failed, trouble))
+    take(ctx, &old, evidence, LEASE).await.map_err(|trouble| told(failed, trouble))
 }
 
 /// The same on the way of an apply of the same spec: only where nothing is left to be looked at.
-pub async fn by_same_spec(ctx: &Context, failed: RunId) -> Result<Attempt, KlError> {
+pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Result<Attempt, KlError> {
     let old = ended(ctx, failed).await?;
     let evidence = match look(ctx, &old).await {
         Ok(evidence) => evidence,
@@ -92,7 +95,7 @@ pub async fn by_same_spec(ctx: &Context, failed: RunId) -> Result<Attempt, KlErr
     if let Some(refusal) = needs_a_person(failed, &evidence) {
         return Ok(Attempt::Refused(refusal));
     }
-    match take(ctx, &old, evidence).await {
+    match take(ctx, &old, evidence, lease.min(LEASE)).await {
         // Another apply of the same spec was faster.
         Ok(_) | Err(Trouble::Gone) => Ok(Attempt::Done),
         Err(Trouble::TooEarly(error)) => Ok(Attempt::TooEarly(error)),
@@ -199,9 +202,9 @@ fn needs_a_person(failed: RunId, evidence: &Evidence) -> Option<KlError> {
 }
 
 /// Takes the quarantine over and commits.
-async fn take(ctx: &Context, old: &Run, evidence: Evidence) -> Result<Recovered, Trouble> {
+async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> Result<Recovered, Trouble> {
     let failed = old.id;
-    let ctx = &ctx.patient(DEFAULT_LEASE);
+    let ctx = &ctx.patient(lease);
     let Evidence { checkpoint, unknown, unseen, here } = evidence;
     let Some(checkpoint) = checkpoint else {
         return Err(Trouble::Other(
@@ -229,7 +232,7 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence) -> Result<Recovered,
         // What was found out must not be lost with this process.
         ctx.store.checkpoint_put(failed, &checkpoint).await?;
     }
-    let held = match ctx.store.quarantine_adopt(run, failed, DEFAULT_LEASE).await {
+    let held = match ctx.store.quarantine_adopt(run, failed, lease).await {
         Ok(Adopted::Held(held)) => held,
         Ok(Adopted::Blocked(blockers)) => {
             let message = format!("{}\n{}", conflict::title(&blockers), conflict::text(&blockers).trim_end());

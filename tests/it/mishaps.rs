@@ -135,7 +135,7 @@ impl World<'_> {
     }
 
     fn apply(&self) -> Kl {
-        self.kl("apply").args([self.spec().as_str(), "--dir", "live", "--lease", "1s"])
+        self.kl("apply").args([self.spec().as_str(), "--dir", "live"])
     }
 
     fn breaks(&self) {
@@ -148,7 +148,7 @@ impl World<'_> {
 
     /// Applies with a mishap. Gives the exit code; none when it was killed.
     fn meets(&self, mishap: &str) -> Option<i32> {
-        let (status, said) = self.apply().env("KL_MISHAP", mishap).spawn().ends();
+        let (status, said) = self.apply().args(["--lease", "1s"]).env("KL_MISHAP", mishap).spawn().ends();
         assert!(!said.stderr.contains("panicked"), "{mishap}: {said:?}");
         assert!(status.code().is_none_or(|code| code <= 2), "{mishap}: {status} {said:?}");
         assert!(status.signal().is_none_or(|signal| signal == 9), "{mishap}: {status} {said:?}");
@@ -259,8 +259,8 @@ fn any_step_of_an_apply_takes_longer_than_its_lease(database: &Database) {
     let lab = Lab::new(database);
     let points: Vec<String> = of_an_apply(&lab).into_iter().filter(|point| !point.contains("/done#")).collect();
     lab.try_all(&points, |world, point| {
-        // Nobody else wants the rows, so it goes on.
-        assert_eq!(world.meets(&format!("{point}=stall:1300")), Some(0), "{point}");
+        // As nobody else wants the rows it may go on, or find that it could not renew the lease in time.
+        world.meets(&format!("{point}=stall:1300"));
         world.comes_back(point);
     });
 }
