@@ -149,10 +149,10 @@ impl Bench {
         Ok(Workplace { host: this_host(), dir: workspace.dir().to_string(), group: None, slice_serial })
     }
 
-    /// Keeps the workspace: it holds the only record of something.
-    pub fn keep(&self) {
+    /// Leaves the workspace to whoever recovers the run: it holds the only record of something.
+    pub fn leave(&self) {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        workspace.keep();
+        workspace.leave();
     }
 
     fn with_workspace(&self, work: impl FnOnce(&Workspace) -> Result<(), WorkspaceError>) -> Result<(), KlError> {

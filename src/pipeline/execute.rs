@@ -257,11 +257,11 @@ fn refusal(comparison: &Comparison) -> KlError {
 pub async fn keep_record(ctx: &Context, recorder: &Recorder, bench: &Bench, ready: &Ready) -> Vec<Pattern> {
     match checkpoint::put(ctx, recorder, &watched(bench, ready), &InFlight::default()).await {
         Ok(changed) => {
-            on_record(ctx, recorder).await;
+            on_record(ctx, recorder, bench).await;
             changed
         }
         Err(lost) => {
-            bench.keep();
+            bench.leave();
             let path = bench.state_path();
             ctx.warn(format!("what terraform did is in {path} only: {}", lost.message()));
             ready.write_set.clone()
@@ -274,8 +274,10 @@ fn watched(bench: &Bench, ready: &Ready) -> Watched {
 }
 
 /// The store knows all that Terraform did: its workplace is of no interest any more.
-async fn on_record(ctx: &Context, recorder: &Recorder) {
+async fn on_record(ctx: &Context, recorder: &Recorder, bench: &Bench) {
     if let Err(error) = ctx.store.workplace_forget(recorder.run()).await {
+        // Whoever finds the run will look for what it left: that nothing happened has to be seen there.
+        bench.leave();
         ctx.warn(format!("that the record is complete could not be written down: {error}"));
     }
 }
@@ -309,9 +311,12 @@ pub async fn apply(
     let state_path = watched.state_path.clone();
     let workplace = bench.workplace(recorder.run(), ready.slice_serial).map_err(untouched)?;
     // From here on, whoever finds the run cut off knows where to look.
-    ctx.store.workplace_put(recorder.run(), &workplace).await.map_err(|error| untouched(error.into()))?;
-    if let Err(error) = recorder.record(RunEvent::ApplyStarted).await {
-        on_record(ctx, recorder).await;
+    let mut begun = ctx.store.workplace_put(recorder.run(), &workplace).await;
+    if begun.is_ok() {
+        begun = recorder.record(RunEvent::ApplyStarted).await;
+    }
+    if let Err(error) = begun {
+        on_record(ctx, recorder, bench).await;
         return Err(untouched(error.into()));
     }
     let scribe = Scribe::start(ctx.clone(), recorder.clone(), watched.clone(), workplace);
@@ -344,12 +349,12 @@ pub async fn apply(
             };
             let (changed, error) = match changed {
                 Ok(changed) => {
-                    on_record(ctx, recorder).await;
+                    on_record(ctx, recorder, bench).await;
                     (changed, error)
                 }
                 // Without a checkpoint in the store, what was done must at least stay reserved, and on disk.
                 Err(lost) => {
-                    bench.keep();
+                    bench.leave();
                     (
                         ready.write_set.clone(),
                         error.hint(format!("what terraform did is in {state_path} only: {}", lost.message())),

@@ -178,6 +178,12 @@ impl Workspace {
         self.owner.belongs_to(run)
     }
 
+    /// Leaves the directory as a process that is killed would: whoever recovers the run finds it, and it is cleared away
+    /// when the run waits for nothing any more.
+    pub fn leave(&mut self) {
+        self.keep = true;
+    }
+
     /// Keeps the directory when the value is dropped, and says where it is. It holds secrets.
     pub fn keep(&mut self) -> &Utf8Path {
         self.keep = true;
