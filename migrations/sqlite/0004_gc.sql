@@ -22,3 +22,7 @@ CREATE INDEX resource_reservations_run ON resource_reservations (run_id);
 CREATE INDEX state_versions_spec ON state_versions (spec_id) WHERE spec_id IS NOT NULL;
 CREATE INDEX request_projects_spec ON request_projects (spec_id) WHERE spec_id IS NOT NULL;
 CREATE INDEX request_projects_run ON request_projects (run_id) WHERE run_id IS NOT NULL;
+
+-- Each job makes its own checks, and the forge shows the newest of a name: their ids are of no use.
+ALTER TABLE request_projects DROP COLUMN plan_check;
+ALTER TABLE request_projects DROP COLUMN apply_check;

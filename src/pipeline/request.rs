@@ -111,7 +111,7 @@ pub async fn unattached(store: &dyn Store, spec: &PlanSpec, values: Vec<ChangedV
 /// What an apply that belongs to no request came to.
 pub async fn of_run(store: &dyn Store, run: RunId, job_url: Option<String>) -> Result<ApplyView, KlError> {
     let at = store.now().await?;
-    applied(store, ApplyRecord { run: Some(run), error: None, next: Vec::new(), job_url, check: None, at }).await
+    applied(store, ApplyRecord { run: Some(run), error: None, next: Vec::new(), job_url, at }).await
 }
 
 /// Of what, where and when a plan was made.

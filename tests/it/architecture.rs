@@ -13,7 +13,7 @@ use source::Source;
 const MAX_LINES: usize = 600;
 
 /// Files at the root of `src/` that every room but `domain` may use.
-const COMMON: [&str; 3] = ["clock", "error", "exit"];
+const COMMON: [&str; 4] = ["clock", "error", "exit", "mishap"];
 
 fn root() -> &'static Utf8Path {
     Utf8Path::new(env!("CARGO_MANIFEST_DIR"))

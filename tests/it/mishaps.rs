@@ -20,6 +20,8 @@ on_both_databases!(
     killed_at_any_step_of_an_apply,
     killed_at_any_step_of_an_apply_that_fails,
     killed_at_any_step_of_a_recovery,
+    killed_at_any_step_of_a_plan,
+    killed_at_any_step_of_an_import,
     any_step_of_an_apply_fails_once,
     any_step_of_an_apply_that_fails_fails_once,
     the_database_goes_away_at_any_step_of_an_apply,
@@ -220,6 +222,40 @@ fn killed_at_any_step_of_a_recovery(database: &Database) {
         world.is_mended();
         world.meets(&format!("{point}=kill"));
         world.comes_back(point);
+    });
+}
+
+fn killed_at_any_step_of_a_plan(database: &Database) {
+    let lab = Lab::new(database);
+    let plan = |world: &World<'_>| world.kl("plan").args(["live", "--out", world.spec().as_str()]);
+    let points = lab.points(plan(&lab.world("trace")), 0);
+    lab.try_all(&points, |world, point| {
+        drop(plan(world).env("KL_MISHAP", format!("{point}=kill")).spawn().ends());
+        drop(plan(world).exits(0));
+        drop(world.apply().exits(0));
+    });
+}
+
+fn killed_at_any_step_of_an_import(database: &Database) {
+    const DOCUMENT: &str = r#"{"version":4,"terraform_version":"1.11.4","serial":3,"lineage":"l","outputs":{"o":{"value":"v","type":"string"}},"resources":[]}"#;
+    let lab = Lab::new(database);
+    let import =
+        |name: &str| lab.site.kl().args(["state", "import", "-", "--dir", "live", "--state", name]).stdin(DOCUMENT);
+    let points = lab.points(import("trace"), 0);
+    lab.try_all(&points, |world, point| {
+        let name = format!("{}-imported", world.name);
+        drop(import(&name).env("KL_MISHAP", format!("{point}=kill")).spawn().ends());
+        // Until its lease ends the dead import stands in the way, and says so.
+        let (status, said) = import(&name).spawn().ends();
+        if status.code() == Some(2) {
+            let run = said.stderr.lines().find_map(|line| line.trim().strip_prefix("run")).expect("the holder").trim();
+            drop(lab.site.kl().args(["abort", run]).exits(0));
+            drop(import(&name).exits(0));
+        } else {
+            assert_eq!(status.code(), Some(0), "{point}: {said:?}");
+        }
+        let pulled = lab.site.kl().args(["state", "pull", "live", "--state", &name]).exits(0).stdout;
+        assert!(pulled.contains("\"serial\": 3") && pulled.contains("\"o\""), "{point}: {pulled}");
     });
 }
 

@@ -289,7 +289,6 @@ async fn note(
         error: outcome.error.as_ref().filter(|_| outcome.run.is_none()).map(KlError::on_record),
         next: outcome.error.as_ref().map(|error| error.hints().to_vec()).unwrap_or_default(),
         job_url: job.job_url(),
-        check: None,
     };
     store.apply_result_put(request, &result).await?;
     Ok(())

@@ -123,7 +123,6 @@ async fn note(job: &Job<'_>, store: &dyn Store, run: &Run, quarantined: &[String
                 error: None,
                 next: vec![next.clone()],
                 job_url: job.job_url(),
-                check: None,
             };
             store.apply_result_put(request, &result).await?;
         }

@@ -302,7 +302,6 @@ async fn note(
         },
         actor: job.actor().clone(),
         job_url: job.job_url(),
-        check: None,
     };
     if let Noted::Superseded { head } = store.plan_result_put(request, &result).await? {
         job.warn(&format!(

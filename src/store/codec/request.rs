@@ -16,7 +16,7 @@ pub(in crate::store) type RequestColumns =
     (String, String, i64, String, String, String, String, bool, Option<String>, Time, Time);
 
 /// `project, dir, workspace, state_id, name, plan_status, plan_head, plan_error, plan_values, planned_by, plan_job_url,
-/// plan_check, planned_at, spec_id, spec_head` of a project of a request.
+/// planned_at, spec_id, spec_head` of a project of a request.
 pub(in crate::store) type ProjectColumns = (
     String,
     String,
@@ -29,15 +29,13 @@ pub(in crate::store) type ProjectColumns = (
     Option<JsonText>,
     Option<String>,
     Option<String>,
-    Option<String>,
     Option<Time>,
     Option<Id>,
     Option<String>,
 );
 
-/// `run_id, apply_error, apply_next, apply_job_url, apply_check, applied_at` of the same.
-pub(in crate::store) type ApplyColumns =
-    (Option<Id>, Option<String>, Option<JsonText>, Option<String>, Option<String>, Option<Time>);
+/// `run_id, apply_error, apply_next, apply_job_url, applied_at` of the same.
+pub(in crate::store) type ApplyColumns = (Option<Id>, Option<String>, Option<JsonText>, Option<String>, Option<Time>);
 
 /// `forge, repository, number, title, phase, head, project, spec_head` of an open spec; then [`SpecColumns`].
 pub(in crate::store) type OpenColumns =
@@ -72,8 +70,7 @@ pub(in crate::store) fn request(columns: RequestColumns) -> Result<StoredRequest
 }
 
 pub(in crate::store) fn project(plan: ProjectColumns, apply: ApplyColumns) -> Result<ProjectRecord, StoreError> {
-    let (project, dir, workspace, state, name, status, head, error, values, by, job_url, check, at, spec, spec_head) =
-        plan;
+    let (project, dir, workspace, state, name, status, head, error, values, by, job_url, at, spec, spec_head) = plan;
     let newest_spec = spec.zip(spec_head).map(|(spec, head)| SpecAt { spec: SpecId(spec.0), head });
     let plan = match (status, head, at) {
         (Some(status), Some(head), Some(at)) => {
@@ -86,7 +83,7 @@ pub(in crate::store) fn project(plan: ProjectColumns, apply: ApplyColumns) -> Re
                 ("dropped", _) => PlanOutcome::Dropped,
                 _ => return Err(corrupt("the status of a plan", status)),
             };
-            Some(PlanRecord { outcome, head, actor: by.map(Actor), job_url, check, at: at.0 })
+            Some(PlanRecord { outcome, head, actor: by.map(Actor), job_url, at: at.0 })
         }
         _ => None,
     };
@@ -99,7 +96,7 @@ pub(in crate::store) fn project(plan: ProjectColumns, apply: ApplyColumns) -> Re
     })
 }
 
-fn apply((run, error, next, job_url, check, at): ApplyColumns) -> Result<Option<ApplyRecord>, StoreError> {
+fn apply((run, error, next, job_url, at): ApplyColumns) -> Result<Option<ApplyRecord>, StoreError> {
     let Some(at) = at else {
         return Ok(None);
     };
@@ -108,7 +105,6 @@ fn apply((run, error, next, job_url, check, at): ApplyColumns) -> Result<Option<
         error,
         next: next.as_ref().map(from_json).transpose()?.unwrap_or_default(),
         job_url,
-        check,
         at: at.0,
     }))
 }

@@ -193,10 +193,9 @@ pub(super) async fn news_of_one_request_at_once_leave_one_whole(f: &Fixture) {
                 outcome: PlanOutcome::Failed { error: "x".to_owned() },
                 actor: Actor("racer".to_owned()),
                 job_url: None,
-                check: None,
             };
             let noted = store.plan_result_put(&request(), &result).await.unwrap();
-            let applied = ApplyResult { place, run: None, error: None, next: Vec::new(), job_url: None, check: None };
+            let applied = ApplyResult { place, run: None, error: None, next: Vec::new(), job_url: None };
             store.apply_result_put(&request(), &applied).await.unwrap();
             noted
         }));

@@ -56,7 +56,6 @@ fn result(project: &str, state: StateId, head: &str, outcome: PlanOutcome) -> Pl
         outcome,
         actor: Actor("alice".to_owned()),
         job_url: Some("https://ci.example/1".to_owned()),
-        check: None,
     }
 }
 
@@ -76,7 +75,7 @@ pub(in crate::store::conformance) async fn planned(
 }
 
 fn applied(project: &str, state: StateId) -> ApplyResult {
-    ApplyResult { place: place(project, state), run: None, error: None, next: Vec::new(), job_url: None, check: None }
+    ApplyResult { place: place(project, state), run: None, error: None, next: Vec::new(), job_url: None }
 }
 
 pub(super) async fn a_request_comes_back_as_the_forge_described_it(f: &Fixture) {
@@ -160,8 +159,7 @@ pub(super) async fn a_plan_comes_back_as_it_was_recorded(f: &Fixture) {
     };
     let spec = stored_spec(f, state.id).await;
     let values = vec![value(Some("(sensitive)")), value(None)];
-    let mut new = result("web", state.id, "h1", PlanOutcome::Planned { spec, values });
-    new.check = Some("c1".to_owned());
+    let new = result("web", state.id, "h1", PlanOutcome::Planned { spec, values });
     assert_eq!(f.store.plan_result_put(&request, &new).await.unwrap(), Noted::Stored);
     let failed = result("db", state.id, "h1", PlanOutcome::Failed { error: "it broke\0".to_owned() });
     assert_eq!(f.store.plan_result_put(&request, &failed).await.unwrap(), Noted::Stored);
@@ -173,7 +171,7 @@ pub(super) async fn a_plan_comes_back_as_it_was_recorded(f: &Fixture) {
     assert_eq!(found[1].apply, None);
     let plan = found[1].plan.clone().unwrap();
     assert_eq!((&plan.outcome, &plan.head, plan.actor.as_ref()), (&new.outcome, &new.head, Some(&new.actor)));
-    assert_eq!((&plan.job_url, &plan.check), (&new.job_url, &new.check));
+    assert_eq!(plan.job_url, new.job_url);
     assert!(plan.at <= f.store.now().await.unwrap());
     let plan = found[0].plan.clone().unwrap();
     assert_eq!(plan.outcome, PlanOutcome::Failed { error: "it broke\u{fffd}".to_owned() });
@@ -205,10 +203,8 @@ pub(super) async fn the_newest_spec_outlives_plans_that_fail(f: &Fixture) {
     let state = f.state("prod").await.id;
     let request = open(f, 7, "h1").await;
     assert!(f.store.request_spec(&request, "web").await.unwrap().is_none());
-    let check = Some("c1".to_owned());
     let outcome = PlanOutcome::Planned { spec: stored_spec(f, state).await, values: Vec::new() };
-    let with_check = PlanResult { check: check.clone(), ..result("web", state, "h1", outcome) };
-    assert_eq!(f.store.plan_result_put(&request, &with_check).await.unwrap(), Noted::Stored);
+    assert_eq!(f.store.plan_result_put(&request, &result("web", state, "h1", outcome)).await.unwrap(), Noted::Stored);
     // Planned again, and the last one counts.
     let second = planned(f, &request, "web", state, "h1").await;
     open(f, 7, "h2").await;
@@ -220,7 +216,7 @@ pub(super) async fn the_newest_spec_outlives_plans_that_fail(f: &Fixture) {
     let found = f.store.request_projects(&request).await.unwrap().remove(0);
     assert_eq!(found.newest_spec, Some(SpecAt { spec: second, head: "h1".to_owned() }));
     let plan = found.plan.unwrap();
-    assert_eq!((plan.head.as_str(), plan.check), ("h2", check), "the check's id is kept");
+    assert_eq!(plan.head, "h2");
     assert!(f.store.request_spec(&request, "other").await.unwrap().is_none());
 }
 
@@ -256,7 +252,6 @@ pub(super) async fn an_apply_comes_back_as_it_was_recorded(f: &Fixture) {
         error: Some("no approved spec\0".to_owned()),
         next: vec!["kl ci plan\0".to_owned(), "then merge".to_owned()],
         job_url: Some("https://ci.example/2".to_owned()),
-        check: Some("c2".to_owned()),
         ..applied("web", state)
     };
     f.store.apply_result_put(&request, &refused).await.unwrap();
@@ -265,7 +260,7 @@ pub(super) async fn an_apply_comes_back_as_it_was_recorded(f: &Fixture) {
     let apply = found.apply.unwrap();
     assert_eq!((apply.run, apply.error.as_deref()), (None, Some("no approved spec\u{fffd}")));
     assert_eq!(apply.next, ["kl ci plan\u{fffd}", "then merge"]);
-    assert_eq!((apply.job_url, apply.check), (refused.job_url, refused.check.clone()));
+    assert_eq!(apply.job_url, refused.job_url);
 
     // Planned and applied after all: each part leaves the other alone.
     let spec = planned(f, &request, "web", state, "h1").await;
@@ -274,7 +269,7 @@ pub(super) async fn an_apply_comes_back_as_it_was_recorded(f: &Fixture) {
     let found = f.store.request_projects(&request).await.unwrap().remove(0);
     assert_eq!(found.newest_spec.unwrap().spec, spec);
     let apply = found.apply.unwrap();
-    assert_eq!((apply.run, apply.error, apply.next, apply.check), (Some(run), None, Vec::new(), refused.check));
+    assert_eq!((apply.run, apply.error, apply.next), (Some(run), None, Vec::new()));
 }
 
 pub(super) async fn results_of_what_does_not_exist_are_refused(f: &Fixture) {

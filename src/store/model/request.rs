@@ -95,8 +95,6 @@ pub struct PlanResult {
     pub actor: Actor,
     /// The job's page.
     pub job_url: Option<String>,
-    /// The forge's id of the plan's check; none keeps the one that is known.
-    pub check: Option<String>,
 }
 
 /// The newest plan job of a project, as it is remembered.
@@ -110,8 +108,6 @@ pub struct PlanRecord {
     pub actor: Option<Actor>,
     /// The job's page.
     pub job_url: Option<String>,
-    /// The forge's id of the check.
-    pub check: Option<String>,
     /// When it ended, by the database's clock.
     pub at: DateTime<Utc>,
 }
@@ -129,8 +125,6 @@ pub struct ApplyResult {
     pub next: Vec<String>,
     /// The job's page.
     pub job_url: Option<String>,
-    /// The forge's id of the apply's check; none keeps the one that is known.
-    pub check: Option<String>,
 }
 
 /// The newest apply job of a project, as it is remembered.
@@ -144,8 +138,6 @@ pub struct ApplyRecord {
     pub next: Vec<String>,
     /// The job's page.
     pub job_url: Option<String>,
-    /// The forge's id of the check.
-    pub check: Option<String>,
     /// When it ended, by the database's clock.
     pub at: DateTime<Utc>,
 }

@@ -130,15 +130,14 @@ pub(super) async fn plan_put(db: &mut Connection, request: &RequestRef, result: 
     let head = codec::plain(&result.head);
     query(concat!(
         "INSERT INTO request_projects (forge, repository, request, project, dir, workspace, state_id, plan_status,
-                                       plan_head, plan_error, plan_values, planned_by, plan_job_url, plan_check,
+                                       plan_head, plan_error, plan_values, planned_by, plan_job_url,
                                        spec_id, spec_head, planned_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, ",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, ",
         now!(),
         ") ON CONFLICT (forge, repository, request, project) DO UPDATE SET dir = excluded.dir,
              workspace = excluded.workspace, state_id = excluded.state_id, plan_status = excluded.plan_status,
              plan_head = excluded.plan_head, plan_error = excluded.plan_error, plan_values = excluded.plan_values,
              planned_by = excluded.planned_by, plan_job_url = excluded.plan_job_url,
-             plan_check = COALESCE(excluded.plan_check, request_projects.plan_check),
              spec_id = COALESCE(excluded.spec_id, request_projects.spec_id),
              spec_head = COALESCE(excluded.spec_head, request_projects.spec_head), planned_at = excluded.planned_at"
     ))
@@ -155,7 +154,6 @@ pub(super) async fn plan_put(db: &mut Connection, request: &RequestRef, result: 
     .bind(values)
     .bind(codec::plain(&result.actor.0))
     .bind(result.job_url.as_deref().map(codec::plain))
-    .bind(result.check.as_deref().map(codec::plain))
     .bind(spec.map(|spec| Id(spec.0)))
     .bind(spec.map(|_| &head))
     .execute(db)
@@ -217,14 +215,13 @@ pub(super) async fn apply_put(db: &mut Connection, request: &RequestRef, result:
     let next: Vec<String> = result.next.iter().map(|sentence| codec::plain(sentence)).collect();
     query(concat!(
         "INSERT INTO request_projects (forge, repository, request, project, dir, workspace, state_id, run_id,
-                                       apply_error, apply_next, apply_job_url, apply_check, applied_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, ",
+                                       apply_error, apply_next, apply_job_url, applied_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ",
         now!(),
         ") ON CONFLICT (forge, repository, request, project) DO UPDATE SET dir = excluded.dir,
              workspace = excluded.workspace, state_id = excluded.state_id, run_id = excluded.run_id,
              apply_error = excluded.apply_error, apply_next = excluded.apply_next,
              apply_job_url = excluded.apply_job_url,
-             apply_check = COALESCE(excluded.apply_check, request_projects.apply_check),
              applied_at = excluded.applied_at"
     ))
     .bind(request.forge.word())
@@ -238,7 +235,6 @@ pub(super) async fn apply_put(db: &mut Connection, request: &RequestRef, result:
     .bind(result.error.as_deref().map(codec::plain))
     .bind(codec::json(&next)?)
     .bind(result.job_url.as_deref().map(codec::plain))
-    .bind(result.check.as_deref().map(codec::plain))
     .execute(db)
     .await?;
     Ok(())
@@ -247,7 +243,7 @@ pub(super) async fn apply_put(db: &mut Connection, request: &RequestRef, result:
 pub(super) async fn projects(db: &mut Connection, request: &RequestRef) -> Result<Vec<ProjectRecord>, Fault> {
     let plans: Vec<ProjectColumns> = query_as(
         "SELECT p.project, p.dir, p.workspace, p.state_id, s.name, p.plan_status, p.plan_head, p.plan_error,
-                p.plan_values, p.planned_by, p.plan_job_url, p.plan_check, p.planned_at, p.spec_id, p.spec_head
+                p.plan_values, p.planned_by, p.plan_job_url, p.planned_at, p.spec_id, p.spec_head
          FROM request_projects p JOIN states s ON s.id = p.state_id
          WHERE p.forge = $1 AND p.repository = $2 AND p.request = $3 ORDER BY p.project",
     )
@@ -258,7 +254,7 @@ pub(super) async fn projects(db: &mut Connection, request: &RequestRef) -> Resul
     .await?;
     // A row of all columns is longer than sqlx reads at once.
     let applies: Vec<ApplyColumns> = query_as(
-        "SELECT run_id, apply_error, apply_next, apply_job_url, apply_check, applied_at FROM request_projects
+        "SELECT run_id, apply_error, apply_next, apply_job_url, applied_at FROM request_projects
          WHERE forge = $1 AND repository = $2 AND request = $3 ORDER BY project",
     )
     .bind(request.forge.word())
