@@ -38,6 +38,30 @@ resource "terraform_data" "uses" {
   input            = { plain = "p", hidden = sensitive("canary-5f3a9e-literal") }
   triggers_replace = var.given
 }
+# A data source whose values are a secret: the state of somebody else, with a sensitive output.
+data "terraform_remote_state" "other" {
+  backend = "local"
+  config  = { path = "${path.module}/other.tfstate" }
+}
+resource "terraform_data" "reads" {
+  input = data.terraform_remote_state.other.outputs.secret
+}
+# The key of a map is a secret, and so is what a condition that fails would say.
+resource "terraform_data" "map" {
+  input = { (var.given) = "x" }
+  lifecycle {
+    precondition {
+      condition     = length(var.given) < 100
+      error_message = "this is not allowed: ${var.given}"
+    }
+  }
+}
+check "loud" {
+  assert {
+    condition     = var.given == "nothing"
+    error_message = "and neither is this: ${var.given}"
+  }
+}
 resource "terraform_data" "keyed" {
   input = nonsensitive(sha256(var.given))
 }
@@ -118,6 +142,10 @@ fn no_sensitive_value_leaves_the_state(database: &Database) {
     let site = Site::on(database);
     site.write("live/main.tf", CONFIG);
     site.write("live/terraform.tfvars", &format!("from_file = {{ inner = \"{CANARY}-file\" }}\n"));
+    let other = format!(
+        r#"{{"version":4,"terraform_version":"1.11.4","serial":1,"lineage":"o","outputs":{{"secret":{{"value":"{CANARY}-other","type":"string","sensitive":true}}}},"resources":[]}}"#
+    );
+    site.write("live/other.tfstate", &other);
     let mut said = String::new();
     let mut run = |code: i32, value: &str, args: &[&str]| {
         let given = format!("--var=given={CANARY}-{value}");
@@ -136,6 +164,8 @@ fn no_sensitive_value_leaves_the_state(database: &Database) {
     run(4, "three", &["apply", "kl-plan.json"]);
     run(0, "two", &["apply", "kl-plan.json"]);
     run(0, "two", &["refresh", "live"]);
+    // A condition refuses it, in a message that holds the value.
+    run(1, &"long".repeat(30), &["plan", "live"]);
     for args in [
         &["status"][..],
         &["history", "live"],
