@@ -33,6 +33,7 @@ mod operations;
 mod roles;
 mod secrets;
 mod setup;
+mod simulation;
 mod stage;
 mod state_document;
 mod state_import;

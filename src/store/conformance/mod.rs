@@ -7,7 +7,6 @@ mod commits;
 mod fixture;
 mod footprints;
 mod garbage;
-mod model_check;
 mod opening;
 mod patience;
 mod races;
@@ -156,9 +155,6 @@ cases! {
     garbage::requests_go_when_nothing_is_to_be_applied_any_more covers garbage_count, garbage_remove;
     garbage::who_began_and_died_is_lost covers garbage_count, garbage_remove;
     garbage::commits_go_on_beside_it covers garbage_remove;
-
-    model_check::it_does_as_the_model_says covers
-        reservation_acquire, reservation_renew, run_commit, run_end, reservation_list;
 }
 
 /// The names of the trait's methods, as its source has them.

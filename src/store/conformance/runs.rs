@@ -409,6 +409,13 @@ pub(super) async fn a_recovery_that_is_cut_off_keeps_all_that_it_took_over(f: &F
     adopted(f.store.quarantine_adopt(recovery.id, run, LEASE).await.unwrap());
     f.store.run_abort(recovery.id, &Actor("carol".to_owned())).await.unwrap();
     assert_eq!(quarantined(f, state, recovery.id).await, ["a.x", "a.y"]);
+
+    // It hears of it only after somebody else has recovered the same: nothing is left of it to be kept.
+    f.store.quarantine_release(recovery.id).await.unwrap();
+    let mut late = RunEnd::failed("it was aborted");
+    late.quarantine = vec![pattern("*")];
+    f.store.run_end(recovery.id, &late).await.unwrap();
+    assert_eq!(quarantined(f, state, recovery.id).await, Vec::<String>::new());
 }
 
 pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {

@@ -42,6 +42,11 @@ async fn settle(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Re
     if !matches!(locked.run.status, RunStatus::Aborted | RunStatus::Lost) {
         return Ok(());
     }
+    // One that recovers changes no real object. All that it had taken over was kept when it was ended, and may have been
+    // recovered by somebody else since.
+    if locked.run.kind == RunKind::Recover {
+        return Ok(());
+    }
     let standing = reservations::standing(db, locked.state.id).await?;
     bulk::release(db, &decide::kept_for_nothing(run, &standing, changed)).await?;
     let missing = decide::not_kept(run, &standing, changed);

@@ -8,7 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail their test")]
 
 mod forge;
-mod mutate;
+pub(crate) mod mutate;
 mod targets;
 
 use std::fs;
@@ -27,7 +27,7 @@ const STACK: usize = 2 * 1024 * 1024;
 const SLOWEST: Duration = Duration::from_secs(10);
 
 /// How long to go on, and from which seed.
-fn plan() -> (Option<Duration>, u64) {
+pub(crate) fn plan() -> (Option<Duration>, u64) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seconds = number("KL_FUZZ_SECONDS").map(Duration::from_secs);
     let fresh =
@@ -37,7 +37,7 @@ fn plan() -> (Option<Duration>, u64) {
 }
 
 #[expect(clippy::print_stderr, reason = "a seed that nobody sees repeats nothing")]
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     eprintln!("{text}");
 }
 
