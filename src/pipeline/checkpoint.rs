@@ -151,9 +151,14 @@ pub async fn put(
         // object.
         Ok(None) if nothing_yet => String::new(),
         Err(WorkspaceError::Torn { .. }) if nothing_yet && is_empty(state_path) => String::new(),
-        Err(WorkspaceError::Torn { .. }) => return put_without_a_state(ctx, recorder, in_flight, *serial).await,
+        // Of what nothing is known nothing can be said.
+        Ok(None) if in_flight.nothing_finished() && in_flight.addresses().next().is_none() => {
+            return Err(gone(state_path));
+        }
+        Ok(None) | Err(WorkspaceError::Torn { .. }) => {
+            return put_without_a_state(ctx, recorder, in_flight, *serial).await;
+        }
         Err(error) => return Err(error.into()),
-        Ok(None) => return Err(KlError::failed(format!("the slice's state file {state_path} is gone"))),
     };
     let after = document::read(&text)?;
     let checkpoint = checkpoint(text, changed_patterns(before, &after.rows)?, in_flight, *serial);
@@ -165,8 +170,14 @@ pub async fn put(
     Ok(changed)
 }
 
-/// Terraform was cut off while it wrote its state: the checkpoint before has what there is, and what was ended since
-/// is in no state.
+/// Somebody has removed what Terraform works with.
+pub(super) fn gone(state_path: &Utf8PathBuf) -> KlError {
+    KlError::failed(format!("the state that terraform worked on is gone: {state_path}"))
+        .hint("somebody has removed the work directory while terraform applied: exempt `kl-*` from what clears TMPDIR")
+}
+
+/// Terraform was cut off while it wrote its state, or the state was removed: the checkpoint before has what there is, and
+/// what was ended since is in no state.
 async fn put_without_a_state(
     ctx: &Context,
     recorder: &Recorder,

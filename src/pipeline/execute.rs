@@ -333,7 +333,11 @@ pub async fn apply(
     let finished = recorder.record(RunEvent::ApplyFinished { success }).await;
     let read = async {
         let path = state_path.clone();
-        let text = blocking(move || crate::workspace::read_settled(&path)).await??.unwrap_or_default();
+        // After an apply there is a state. An empty one would say that everything was destroyed.
+        let text = blocking(move || crate::workspace::read_settled(&path)).await?.map_err(|error| {
+            KlError::failed("the state that terraform leaves cannot be read, so nothing was committed").because(error)
+        })?;
+        let text = text.ok_or_else(|| checkpoint::gone(&state_path))?;
         Ok::<_, KlError>(document::read(&text)?)
     };
     let after = read.await;

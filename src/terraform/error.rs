@@ -198,7 +198,7 @@ pub enum TerraformError {
     #[error("terraform apply failed: {0}")]
     Apply(Failure),
     /// Whoever started it asked it to stop.
-    #[error("{command} was stopped after {} seconds{}", after.as_secs(), if *cut { ", before it had ended by itself" } else { "" })]
+    #[error("{command} was stopped after {:.0} seconds{}", after.as_secs_f64(), if *cut { ", before it had ended by itself" } else { "" })]
     Cancelled {
         /// The command.
         command: String,
@@ -241,12 +241,13 @@ impl TerraformError {
         self
     }
 
-    /// Whether Terraform ended by itself, so that nothing was in flight any more: it waits for what it has begun.
+    /// Whether Terraform ended by itself, so that nothing was in flight any more: it waits for what it has begun. Only
+    /// exit code 1 is that: with 2 it has crashed, and from 128 on a shell in between says that a signal ended it.
     ///
     /// Its events do not tell: a destroy that fails begins and has no end there, only a diagnostic (1.11.4).
     pub fn ended_by_itself(&self) -> bool {
         match self {
-            Self::Apply(failure) => failure.ended.starts_with("exit code"),
+            Self::Apply(failure) => failure.ended == "exit code 1",
             Self::Cancelled { cut, .. } => !cut,
             _ => false,
         }

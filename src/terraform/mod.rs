@@ -86,6 +86,12 @@ pub type OnEvent<'a> = &'a mut (dyn FnMut(UiEvent) + Send);
 /// The exit code of `plan -detailed-exitcode` that says: there are changes.
 const EXIT_CHANGES: i32 = 2;
 
+/// How Terraform begins to say a state that it could not write.
+const DUMP: &str = "Emergency state dump";
+
+/// What is shown instead.
+const NOT_WRITTEN: &str = "Terraform could not write its state: no space left, or a file that may not get longer";
+
 /// How much of the output that is not JSON is kept for error messages.
 const KEPT_NOISE: usize = 16 * 1024;
 
@@ -253,6 +259,21 @@ struct Heard {
 }
 
 impl Heard {
+    /// Keeps a line that is no event. One of JSON is left out: it is cut off, or not meant for people, and may hold values.
+    /// A Terraform that cannot write its state says all of it.
+    fn hears(&mut self, line: &str) {
+        let dumped = line.starts_with('{') && line.contains(DUMP);
+        let line = match (dumped, line.starts_with('{')) {
+            (true, _) if !self.noise.contains(NOT_WRITTEN) => NOT_WRITTEN,
+            (true, _) | (false, true) => return,
+            (false, false) => line,
+        };
+        if self.noise.len() < KEPT_NOISE {
+            self.noise.push_str(line);
+            self.noise.push('\n');
+        }
+    }
+
     fn warnings(&self) -> Vec<Diagnostic> {
         self.diagnostics.iter().filter(|found| found.severity == Severity::Warning).cloned().collect()
     }
@@ -275,11 +296,7 @@ async fn listen(
                 }
                 on_event(event);
             }
-            None if heard.noise.len() < KEPT_NOISE => {
-                heard.noise.push_str(line);
-                heard.noise.push('\n');
-            }
-            None => {}
+            None => heard.hears(line),
         },
     };
     let output = match output_dir {

@@ -120,7 +120,8 @@ impl Database {
         Self { url, place: Place::File(dir), corrupted: AtomicBool::new(false) }
     }
 
-    fn postgres(server: &str) -> Self {
+    /// One on this server.
+    pub(crate) fn postgres(server: &str) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         let name = format!("kl_test_{}_{}", std::process::id(), now.as_nanos());
         let create = format!("CREATE DATABASE {name}");
