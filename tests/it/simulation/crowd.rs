@@ -260,7 +260,7 @@ impl Worker {
         let query = VersionQuery { before: None, limit: 10_000, with_rows: true };
         let mut versions = store.version_list(self.state, query).await.unwrap();
         versions.reverse();
-        let deeds = self.deeds.lock().unwrap();
+        let deeds = std::mem::take(&mut *self.deeds.lock().unwrap());
         assert_eq!(versions.len(), deeds.len(), "every version has a run that heard of it");
         let (mut now, mut changed_at): (Trunk, BTreeMap<usize, i64>) = Default::default();
         for (version, (serial, deed)) in versions.iter().zip(deeds.iter()) {

@@ -1,6 +1,7 @@
 //! What the store must do, in memory: no SQL, nothing but [`Claim::conflicts_with`] and the rules of the design.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use kl_runner::domain::address::{Address, Pattern};
 use kl_runner::domain::coordination::reservation::{AccessMode, Claim, HeldAs, Reservation};
@@ -62,17 +63,16 @@ pub(super) type Trunk = BTreeMap<usize, String>;
 
 /// What a run makes of its rows, given what it saw of all that it had reserved: of a lost update or a stale read nothing
 /// after it would be right. Some rows end.
-pub(super) fn effect(name: u64, claims: &BTreeSet<Claim>, saw: &Trunk) -> Vec<(usize, Option<String>)> {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+pub(super) fn effect(name: impl Hash, claims: &BTreeSet<Claim>, saw: &Trunk) -> Vec<(usize, Option<String>)> {
     let reads = covered(claims, None);
     let one = |row: usize| {
         let mut hasher = DefaultHasher::new();
-        (name, row).hash(&mut hasher);
+        (&name, row).hash(&mut hasher);
         for read in &reads {
             (read, saw.get(read)).hash(&mut hasher);
         }
         let hash = hasher.finish();
-        (row, (hash % 5 != 0).then(|| format!("\"{hash:016x}\"")))
+        (row, (!hash.is_multiple_of(5)).then(|| format!("\"{hash:016x}\"")))
     };
     covered(claims, Some(AccessMode::Write)).into_iter().map(one).collect()
 }
@@ -282,7 +282,8 @@ impl Model {
         let free = !self.runs.iter().any(|other| other.granted.iter().any(|claim| meets(&claims, claim)));
         if free {
             self.runs[run].granted = std::mem::take(&mut self.runs[of].quarantine);
-            self.runs[run].checkpoint = self.runs[of].checkpoint.clone();
+            let checkpoint = self.runs[of].checkpoint.clone();
+            self.runs[run].checkpoint = checkpoint;
             self.runs[run].status = RunStatus::Reserved;
         }
         (lost, free)

@@ -270,7 +270,7 @@ impl<'a> Story<'a> {
             self.store.workplace_put(id, &place).await.unwrap();
             run.workplace = true;
         }
-        let mut all = effect(id.0.as_u128() as u64, &process.claims, &process.saw);
+        let mut all = effect(process.run, &process.claims, &process.saw);
         let rest = all.split_off(rows.min(all.len()));
         process.work = Work {
             done: all,
@@ -286,7 +286,6 @@ impl<'a> Story<'a> {
         let lives = self.lives(slot);
         let Some(process) = &self.slots[slot] else { return Ok(()) };
         let (Some(held), run) = (&process.held, process.run) else { return Ok(()) };
-        let id = self.model.runs[run].id;
         let (mut ours, mut theirs) = (commit(), Vec::new());
         if self.model.runs[run].recovers {
             // As `kl recover` does: each row only where nobody has changed it since.
@@ -308,9 +307,8 @@ impl<'a> Story<'a> {
             }
         } else {
             // The store gets what the process saw when it was granted; the model what holds now.
-            let name = id.0.as_u128() as u64;
-            ours = commit_of(&effect(name, &process.claims, &process.saw));
-            theirs = effect(name, &process.claims, self.model.trunk());
+            ours = commit_of(&effect(run, &process.claims, &process.saw));
+            theirs = effect(run, &process.claims, self.model.trunk());
         }
         match self.store.run_commit(held, &ours).await {
             Ok(committed) => {
