@@ -18,6 +18,7 @@ pub mod refresh;
 pub mod request;
 pub mod reserve;
 pub mod stale;
+pub mod story;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -266,7 +266,7 @@ async fn known(store: &dyn Store, state: StateId, claims: usize) -> Result<Optio
 }
 
 async fn history(store: &dyn Store, state: StateId, claims: &[Claim]) -> Result<Vec<HistoryLine>, KlError> {
-    let touching = store.versions_touching(state, claims, MAX_HISTORY).await?;
+    let touching = store.versions_touching(state, claims, None, MAX_HISTORY).await?;
     Ok(touching
         .into_iter()
         .map(|version| HistoryLine {

@@ -40,5 +40,6 @@ mod template;
 mod terraform_process;
 mod third_party;
 mod upkeep;
+mod views;
 mod workflows;
 mod workspace;

@@ -3,9 +3,10 @@
 use camino::Utf8PathBuf;
 use clap::Args;
 
-use super::value::serial;
+use super::value::{Since, serial, since, status};
 use super::{ActorArgs, StateArgs};
 use crate::domain::id::{Serial, StateName};
+use crate::domain::run::RunStatus;
 
 /// `kl status`.
 #[derive(Debug, Args)]
@@ -13,6 +14,40 @@ pub struct StatusArgs {
     /// Only this state [default: all states]
     #[arg(long, value_name = "NAME")]
     pub state: Option<StateName>,
+}
+
+/// `kl runs`.
+#[derive(Debug, Args)]
+pub struct RunsArgs {
+    /// Only runs of this state [default: all states]
+    #[arg(long, value_name = "NAME")]
+    pub state: Option<StateName>,
+    /// Only runs that began since: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    pub since: Option<Since>,
+    /// Only runs with this status, as `kl runs` shows it
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    pub status: Option<RunStatus>,
+    /// Only runs of this actor
+    #[arg(long, value_name = "NAME")]
+    pub actor: Option<String>,
+    /// Only runs of the pull or merge request with this number
+    #[arg(long, value_name = "NUMBER")]
+    pub request: Option<u64>,
+    /// At most so many runs
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+    /// Only runs that come behind this one: the next page
+    #[arg(long, value_name = "RUN")]
+    pub before: Option<String>,
+}
+
+/// `kl explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The run's id, or the beginning or end of it
+    #[arg(value_name = "RUN")]
+    pub run: String,
 }
 
 /// `kl history`.

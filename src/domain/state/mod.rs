@@ -6,4 +6,4 @@ mod layout;
 pub mod projection;
 pub mod row;
 
-pub use row::{Body, ContentHash, Row, RowKey, RowKeyDigest};
+pub use row::{Body, ContentHash, Row, RowKey, RowKeyDigest, Touched};
