@@ -87,8 +87,12 @@ pub enum Command {
     Status(StatusArgs),
     /// List runs: who did what, and how it went
     Runs(runs::RunsArgs),
-    /// Show the versions of a state
+    /// Show the versions of a state, what changed since a plan, or the life of one resource
     History(HistoryArgs),
+    /// Say who changed each resource last
+    Blame(runs::BlameArgs),
+    /// Say what a plan would meet if it were applied now, and which other plans it is near
+    Forecast(runs::ForecastArgs),
     /// Show one run with its timeline
     Show(ShowArgs),
     /// Say in sentences why a run was allowed, waited or failed, and what it did

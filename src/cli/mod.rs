@@ -9,6 +9,7 @@ pub mod db;
 pub mod doctor;
 pub mod env;
 pub mod explain;
+pub mod forecast;
 pub mod gc;
 mod git;
 pub mod history;
@@ -18,6 +19,7 @@ pub mod plan;
 pub mod project;
 pub mod recover;
 pub mod refresh;
+pub mod rows;
 pub mod runs;
 pub mod show;
 pub mod state;
@@ -113,10 +115,15 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
             None => apply::run(session, args).await,
         },
         Command::Refresh(args) => refresh::run(session, args).await,
-        Command::Status(args) => session.interruptible(status::run(session, args)).await,
+        Command::Status(args) => match args.watch {
+            Some(pause) => status::watch(session, args, pause).await,
+            None => session.interruptible(status::run(session, args)).await,
+        },
         Command::Runs(args) => session.interruptible(runs::run(session, args)).await,
         Command::Explain(args) => session.interruptible(explain::run(session, args)).await,
         Command::History(args) => session.interruptible(history::run(session, args)).await,
+        Command::Blame(args) => session.interruptible(rows::blame(session, args)).await,
+        Command::Forecast(args) => session.interruptible(forecast::run(session, args)).await,
         Command::Show(args) => session.interruptible(show::run(session, args)).await,
         Command::Abort(args) => abort::run(session, args).await,
         Command::Recover(args) => recover::run(session, args).await,

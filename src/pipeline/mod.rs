@@ -11,6 +11,7 @@ pub mod import;
 pub mod inputs;
 pub mod leak;
 pub mod leftover;
+pub mod life;
 pub mod preflight;
 pub mod record;
 pub mod recover;

@@ -10,7 +10,6 @@ use crate::domain::run::fidelity::fidelity;
 use crate::domain::run::{Run, RunKind};
 use crate::error::KlError;
 use crate::report::explain::{Committed, RunFacts};
-use crate::report::view::NearbyRun;
 use crate::store::model::{CommitMode, VersionQuery};
 use crate::store::{Store, StoreError};
 
@@ -41,7 +40,7 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
     let mut others = BTreeMap::new();
     for id in named.into_iter().take(MAX_OTHERS) {
         if let Some(other) = found(store.run_find(id).await)? {
-            others.insert(id, nearby(other));
+            others.insert(id, request::nearby(other));
         }
     }
     let heads = store.state_list().await?;
@@ -70,17 +69,6 @@ async fn committed(
         rows: version.rows.iter().map(|(row, touched)| format!("{} {row}", touched.sign())).collect(),
         fidelity: spec.filter(|_| run.kind == RunKind::Apply).map(|spec| fidelity(spec, &version.rows, soft)),
     }))
-}
-
-fn nearby(run: Run) -> NearbyRun {
-    NearbyRun {
-        run: run.id,
-        request: request::request_of(&run.origin),
-        actor: run.actor,
-        status: run.status,
-        from: run.started_at,
-        to: run.ended_at,
-    }
 }
 
 /// None for what `kl gc` has removed.

@@ -23,6 +23,8 @@ use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::fidelity::Fidelity;
 use crate::domain::run::{Run, RunStatus};
 
+pub(in crate::report) use facts::blockers;
+
 /// So many facts stand behind one sentence; the rest is counted.
 const MOST: usize = 20;
 

@@ -16,6 +16,7 @@ enum Piece {
     Title(Phrase),
     Point(Told, Vec<Phrase>),
     Note(Phrase),
+    Items(Vec<Phrase>),
     Grid(Vec<&'static str>, Vec<Vec<Phrase>>),
 }
 
@@ -33,6 +34,13 @@ impl Page {
     /// Goes on with something in the background, as where there is more.
     pub fn note(&mut self, note: Phrase) {
         self.0.push(Piece::Note(note));
+    }
+
+    /// Goes on with a list.
+    pub fn items(&mut self, items: Vec<Phrase>) {
+        if !items.is_empty() {
+            self.0.push(Piece::Items(items));
+        }
     }
 
     /// Goes on with a table. Columns in which no row has anything are left out.
@@ -63,6 +71,11 @@ impl Page {
                     }
                 }
                 Piece::Note(note) => text.push_str(&format!("{}\n", dim(note.terminal()))),
+                Piece::Items(items) => {
+                    for item in items {
+                        text.push_str(&format!("  {}\n", item.terminal()));
+                    }
+                }
                 Piece::Grid(head, rows) => {
                     let head: Vec<String> = head.iter().map(|cell| cell.to_uppercase()).collect();
                     let head: Vec<&str> = head.iter().map(String::as_str).collect();
@@ -88,6 +101,7 @@ impl Page {
             blocks.push(match piece {
                 Piece::Title(title) => Block::heading(3, &title.markdown()),
                 Piece::Note(note) => Block::paragraph(&note.markdown()),
+                Piece::Items(items) => Block::list(&items.iter().map(Phrase::markdown).collect::<Vec<_>>()),
                 Piece::Grid(head, rows) => {
                     let mut table = Table::new(head);
                     for row in rows {

@@ -27,8 +27,13 @@ impl Phrase {
     /// Words of our own with a sign in front, in the colours of a tone.
     #[must_use]
     pub fn toned(tone: Tone, text: impl Into<String>) -> Self {
+        Self::signed(tone, tone.sign(), text)
+    }
+
+    /// The same with another sign.
+    #[must_use]
+    pub fn signed(tone: Tone, sign: &str, text: impl Into<String>) -> Self {
         let text = text.into();
-        let sign = tone.sign();
         let text = if sign.is_empty() { text } else { format!("{sign} {text}") };
         Self(vec![Part::Toned(tone, text)])
     }

@@ -4,6 +4,7 @@
 use std::fs;
 
 use camino::Utf8Path;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::harness::database::Database;
@@ -56,11 +57,12 @@ impl Day {
         self.kl(actor, &[&["apply", &spec, "--dir", "live", "--state", "prod"], args].concat())
     }
 
-    /// What happens between the plans and the evening.
-    fn goes_by(&self) {
+    /// What happens between the plans and the evening; something else while alice is at work.
+    fn goes_by(&self, meanwhile: impl FnOnce(&Self)) {
         self.gates.close("apply");
         let alice = self.apply("alice", &["--var=value=2"]);
         self.gates.reached("apply");
+        meanwhile(self);
         drop(self.apply("bob", &["--var=value=3"]).exits(2));
         drop(self.apply("carol", &["--var=other=2"]).exits(0));
         self.gates.open("apply");
@@ -99,9 +101,148 @@ fn contains(text: &str, parts: &[&str]) {
 
 fn the_views_tell_what_happened(database: &Database) {
     let day = Day::new(database);
-    day.goes_by();
+    day.goes_by(|day| {
+        plans_have_an_outlook(day, database);
+        what_goes_on_is_watched(day);
+    });
     runs_are_listed(&day, database);
     runs_are_explained(&day, database);
+    plans_are_compared_with_what_came_after(&day, database);
+    versions_say_why(&day, database);
+    rows_have_a_life_and_an_owner(&day, database);
+}
+
+fn plans_have_an_outlook(day: &Day, database: &Database) {
+    let alice = run(database, "alice", "applying");
+    let told = day.says(&["forecast", &day.spec("bob")]).stdout;
+    contains(
+        &told,
+        &[
+            "! An apply that started now would be refused: ",
+            "is held by alice",
+            "✗ both write the same rows",
+            &format!("run {alice}"),
+            "✓ It still holds",
+        ],
+    );
+    let calm = day.says(&["forecast", &day.spec("carol")]).stdout;
+    contains(&calm, &["✓ independent", "✓ Nothing is reserved that would stand in its way", &format!("run {alice}")]);
+    let document = day.json(&["forecast", &day.spec("carol")]);
+    assert_eq!(document["plans"][0]["runs"][0]["relation"], "independent");
+    let spec = document["plans"][0]["spec"].as_str().unwrap().to_owned();
+    assert_eq!(day.json(&["forecast", &spec])["plans"], document["plans"]);
+    // No request has a plan here.
+    contains(&day.says(&["forecast", "--state", "prod"]).stdout, &["No open request has a plan on state prod."]);
+    contains(&day.says(&["forecast", &spec, "--format", "markdown"]).stdout, &["| Relation |", "✓ independent"]);
+}
+
+fn what_goes_on_is_watched(day: &Day) {
+    let mut watch = day.site.kl().args(["status", "--watch", "1s"]).spawn();
+    watch.wait_to_print("prod at serial 1", 2);
+    watch.signal(Signal::SIGINT);
+    contains(&watch.exits(0).stdout, &["applying", "reserved by alice"]);
+}
+
+fn plans_are_compared_with_what_came_after(day: &Day, database: &Database) {
+    let since = day.json(&["history", "--since-plan", &day.spec("bob")]);
+    assert_eq!(since["fresh"], false);
+    let changed = database.rows(
+        "SELECT DISTINCT address FROM resource_changes WHERE state = 'prod' AND serial > 1 AND change = 'changed' ORDER BY 1",
+    );
+    let classes = ["write", "read", "outside"].map(|class| texts(&since[class], "row"));
+    let mut told: Vec<&str> = classes.iter().flatten().copied().collect();
+    told.sort_unstable();
+    assert_eq!(told, changed.iter().map(|row| row[0].as_deref().unwrap()).collect::<Vec<_>>());
+    assert_eq!(classes[2], ["terraform_data.other"]);
+    let outside = &since["outside"][0];
+    assert_eq!((&outside["cause"]["actor"], &outside["touched"]), (&"carol".into(), &"changed".into()));
+    assert_eq!(outside["cause"]["run"], run(database, "carol", "committed"));
+    assert_eq!(outside["attributes"], serde_json::json!(["input", "output"]));
+    contains(
+        &day.says(&["history", "--since-plan", &day.spec("bob")]).stdout,
+        &["! The plan no longer holds", "! it writes", "✓ outside", "input, output", "carol"],
+    );
+    let calm = day.json(&["history", "--since-plan", &day.spec("carol")]);
+    assert_eq!((&calm["fresh"], calm["write"].as_array().map(Vec::len)), (&true.into(), Some(0)));
+    drop(day.site.kl().args(["history", "--since-plan", "nowhere.json"]).exits(3));
+}
+
+fn versions_say_why(day: &Day, database: &Database) {
+    let versions = day.json(&["history", "live", "--state", "prod"]);
+    let facts = database.rows("SELECT serial, actor, mode FROM version_overview ORDER BY serial DESC");
+    for (told, fact) in versions["versions"].as_array().unwrap().iter().zip(&facts) {
+        assert_eq!(Some(told["serial"].to_string()), fact[0]);
+        assert_eq!(told["actor"].as_str(), fact[1].as_deref());
+        assert_eq!(told["mode"].as_str(), fact[2].as_deref());
+        assert_eq!(told["replan"], "identical");
+    }
+    assert_eq!(texts(&versions["versions"], "actor"), ["alice", "carol", "alice"]);
+    let told = day.says(&["history", "live", "--state", "prod"]).stdout;
+    contains(&told, &["RE-PLAN", "beside 1 run", "alone", "row-delta"]);
+    contains(&day.says(&["history", "live", "--state", "prod", "--rows"]).stdout, &["  ~ terraform_data.other"]);
+}
+
+fn rows_have_a_life_and_an_owner(day: &Day, database: &Database) {
+    // bob gives the row another name, and it keeps its life.
+    let main = day.site.repo().join("live/main.tf");
+    let config =
+        fs::read_to_string(&main).unwrap().replace("\"terraform_data\" \"other\"", "\"terraform_data\" \"renamed\"");
+    let moved = "moved {\n  from = terraform_data.other\n  to   = terraform_data.renamed\n}\n";
+    fs::write(&main, config + moved).unwrap();
+    day.plan("bob", &["--var=value=2", "--var=other=2"]);
+    drop(day.apply("bob", &["--var=value=2", "--var=other=2"]).exits(0));
+
+    for name in ["terraform_data.renamed", "terraform_data.other"] {
+        let life = day.json(&["history", "live", "--state", "prod", "--address", name]);
+        let told: Vec<(i64, &str, &str, &str)> = life["moments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|moment| {
+                (
+                    moment["cause"]["serial"].as_i64().unwrap(),
+                    moment["row"].as_str().unwrap(),
+                    moment["moved_from"].as_str().unwrap_or_default(),
+                    moment["cause"]["actor"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (4, "terraform_data.renamed", "terraform_data.other", "bob"),
+                (2, "terraform_data.other", "", "carol"),
+                (1, "terraform_data.other", "", "alice"),
+            ],
+            "{name}"
+        );
+        let page =
+            day.json(&["history", "live", "--state", "prod", "--address", name, "--before", "4", "--limit", "1"]);
+        assert_eq!(page["moments"][0]["cause"]["serial"], 2);
+        assert_eq!(page["next_before"], 2);
+    }
+    let told = day.says(&["history", "live", "--state", "prod", "--address", "terraform_data.renamed"]).stdout;
+    contains(&told, &["moved from terraform_data.other", "created", "input"]);
+    drop(day.site.kl().args(["history", "live", "--state", "prod", "--address", "a..b"]).exits(3));
+
+    let blame = day.json(&["blame", "--state", "prod"]);
+    let facts =
+        database.rows("SELECT address, actor, serial FROM current_resources WHERE state = 'prod' ORDER BY address");
+    let rows = blame["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), facts.len());
+    for (row, fact) in rows.iter().zip(&facts) {
+        let told = (row["row"].as_str(), row["cause"]["actor"].as_str(), row["cause"]["serial"].to_string());
+        assert_eq!(told, (fact[0].as_deref(), fact[1].as_deref(), fact[2].clone().unwrap()));
+    }
+    let first = day.json(&["blame", "--state", "prod", "--limit", "1"]);
+    let after = first["next_after"].as_str().unwrap();
+    let second = day.json(&["blame", "--state", "prod", "--limit", "1", "--after", after]);
+    assert_eq!(second["rows"][0], blame["rows"][1]);
+    assert_eq!(
+        texts(&day.json(&["blame", "terraform_data.renamed", "--state", "prod"])["rows"], "row"),
+        ["terraform_data.renamed"]
+    );
+    contains(&day.says(&["blame", "--state", "prod", "--format", "markdown"]).stdout, &["| Row | Serial |", "bob"]);
 }
 
 fn runs_are_listed(day: &Day, database: &Database) {
@@ -200,7 +341,7 @@ fn queries() -> Vec<String> {
 
 fn the_queries_of_the_page_run_and_find_something(database: &Database) {
     let day = Day::new(database);
-    day.goes_by();
+    day.goes_by(|_| ());
     let queries = queries();
     assert!(queries.len() > 10, "the page was not understood");
     // What is going on is looked at while something does.

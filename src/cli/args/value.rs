@@ -65,6 +65,14 @@ pub(super) fn status(text: &str) -> Result<RunStatus, String> {
     })
 }
 
+/// A pause between two looks.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("there has to be a pause, as 2s".to_owned()),
+        pause => Ok(pause),
+    }
+}
+
 /// A time in which something can be done.
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     match duration(text)? {

@@ -1,6 +1,7 @@
 //! A state as rows: what a row is, how a state document becomes rows, and back.
 
 pub mod delta;
+pub mod difference;
 pub mod document;
 mod layout;
 pub mod projection;

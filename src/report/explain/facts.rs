@@ -130,7 +130,7 @@ fn other(story: &RunFacts, id: RunId, actor: Option<&Actor>) -> Phrase {
 }
 
 /// What stood in the way, each with what of ours met it.
-pub(super) fn blockers(blockers: &[Blocker]) -> Vec<Phrase> {
+pub(in crate::report) fn blockers(blockers: &[Blocker]) -> Vec<Phrase> {
     let line = |blocker: &Blocker| {
         let told = conflict::told(blocker);
         let met: Vec<String> = told.met.iter().map(|(pattern, mode)| format!("{pattern} ({mode})")).collect();
