@@ -24,18 +24,15 @@ pub async fn run(session: &Session, args: ForecastArgs) -> Result<Exit, KlError>
     let place = Place::find(&args.dir)?;
     let store = session.store_existing(&place).await?;
     let named = args.spec.or_else(|| Utf8Path::new(USUAL).is_file().then(|| USUAL.to_owned()));
-    let (head, specs): (_, Vec<PlanSpec>) = match named.filter(|_| args.state.state.is_none()) {
-        Some(text) => {
-            let spec = spec(store.as_ref(), &text).await?;
-            (state_of(store.as_ref(), &spec).await?, vec![spec])
-        }
-        None => {
-            let name = place.state(&args.state, &session.env)?;
-            let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
-            let open = store.open_specs(head.id, MOST).await?;
-            // One that another version of kl has stored says nothing that this one could compare.
-            (head, open.iter().filter_map(|open| request::read(&open.spec).ok()).collect())
-        }
+    let (head, specs): (_, Vec<PlanSpec>) = if let Some(text) = named.filter(|_| args.state.state.is_none()) {
+        let spec = spec(store.as_ref(), &text).await?;
+        (state_of(store.as_ref(), &spec).await?, vec![spec])
+    } else {
+        let name = place.state(&args.state, &session.env)?;
+        let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
+        let open = store.open_specs(head.id, MOST).await?;
+        // One that another version of kl has stored says nothing that this one could compare.
+        (head, open.iter().filter_map(|open| request::read(&open.spec).ok()).collect())
     };
     let mut found = Vec::new();
     for spec in &specs {

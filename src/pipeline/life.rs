@@ -28,11 +28,10 @@ pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) ->
     let changes = stale::changes(store, head.id, spec).await?;
     let changes: Vec<RowChange> = changes.into_iter().filter(|change| change.spec != Some(spec.id)).collect();
     let keys: HashSet<RowKey> = changes.iter().map(|change| change.key.clone()).collect();
-    let (before, after) = match changes.is_empty() {
-        true => (HashMap::new(), HashMap::new()),
-        false => {
-            (bodies(store, head.id, Some(spec.state.serial), &keys).await?, bodies(store, head.id, None, &keys).await?)
-        }
+    let (before, after) = if changes.is_empty() {
+        (HashMap::new(), HashMap::new())
+    } else {
+        (bodies(store, head.id, Some(spec.state.serial), &keys).await?, bodies(store, head.id, None, &keys).await?)
     };
     let row = |change: &RowChange| ChangedRow {
         row: change.key.to_string(),
@@ -114,7 +113,7 @@ pub async fn life(
                 versions += 1;
                 moments.extend(happened(&version, spec.as_ref()));
             }
-            let moves: Vec<(Address, Address)> = spec.iter().flat_map(|spec| moves(spec)).collect();
+            let moves: Vec<(Address, Address)> = spec.iter().flat_map(moves).collect();
             let here = |to: &Address| names.iter().any(|name| name.covers(&Pattern::Resource(to.clone())));
             let came: Vec<(Address, Address)> = moves.into_iter().filter(|(_, to)| here(to)).collect();
             if !came.is_empty() {

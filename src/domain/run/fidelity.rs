@@ -82,9 +82,8 @@ fn expected(entry: &WriteEntry) -> &'static [Touched] {
 fn of_action(action: Action) -> &'static [Touched] {
     match action {
         // What has vanished in reality is created anew, in the place of the row.
-        Action::Create => &[Touched::Created, Touched::Changed],
+        Action::Create | Action::NoOp | Action::Read => &[Touched::Created, Touched::Changed],
         Action::Delete | Action::Forget => &[Touched::Removed],
-        Action::NoOp | Action::Read => &[Touched::Created, Touched::Changed],
         Action::Update | Action::DeleteCreate | Action::CreateDelete | Action::CreateForget | Action::ForgetCreate => {
             &[Touched::Changed]
         }

@@ -83,11 +83,10 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
             let closure = story.spec.as_ref().filter(|_| lane == "narrow").map(|spec| &spec.lane.closure);
             if let Some(closure) = closure {
                 let names: Vec<String> = closure.iter().map(ToString::to_string).collect();
-                facts.push(match names.is_empty() {
-                    true => Phrase::own("what it writes depends on no other resource"),
-                    false => {
-                        Phrase::own("enough, because what it writes depends on these alone: ").names(&names, NAMED)
-                    }
+                facts.push(if names.is_empty() {
+                    Phrase::own("what it writes depends on no other resource")
+                } else {
+                    Phrase::own("enough, because what it writes depends on these alone: ").names(&names, NAMED)
                 });
             }
             facts
