@@ -149,7 +149,7 @@ fn document(spec: &PlanSpec, report: Option<&ApplyReport>, failure: Option<&Appl
 }
 
 /// Reads a spec file.
-fn read(path: &Utf8Path) -> Result<PlanSpec, KlError> {
+pub(super) fn read(path: &Utf8Path) -> Result<PlanSpec, KlError> {
     let text = bounded::file(path, MAX_SPEC).map_err(|error| {
         let kl = KlError::usage(format!("cannot read the spec {path}")).because(error);
         kl.hint("`kl plan` writes kl-plan.json; without a spec, name a directory: `kl apply .`")

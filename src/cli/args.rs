@@ -59,6 +59,8 @@ pub enum Format {
     Table,
     /// For programs; the shape is stable.
     Json,
+    /// For a comment, an issue or a job summary.
+    Markdown,
 }
 
 /// When colours are used.
@@ -83,10 +85,18 @@ pub enum Command {
     Refresh(RefreshArgs),
     /// Show what is running and what is reserved
     Status(StatusArgs),
-    /// Show the versions of a state
+    /// List runs: who did what, and how it went
+    Runs(runs::RunsArgs),
+    /// Show the versions of a state, what changed since a plan, or the life of one resource
     History(HistoryArgs),
+    /// Say who changed each resource last
+    Blame(runs::BlameArgs),
+    /// Say what a plan would meet if it were applied now, and which other plans it is near
+    Forecast(runs::ForecastArgs),
     /// Show one run with its timeline
     Show(ShowArgs),
+    /// Say in sentences why a run was allowed, waited or failed, and what it did
+    Explain(runs::ExplainArgs),
     /// End a run from outside, when its job is dead
     Abort(AbortArgs),
     /// Take over, or drop, what a failed run has really done

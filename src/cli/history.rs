@@ -1,18 +1,28 @@
-//! `kl history`: the versions of a state.
+//! `kl history`: the versions of a state, each with why it was allowed and how planning again came out; what changed since
+//! a plan; the life of one resource.
 
 use serde_json::json;
 
-use super::Session;
 use super::args::runs::HistoryArgs;
 use super::project::Place;
+use super::{Session, rows};
+use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::report::style::{dim, plain};
-use crate::report::table::columns;
-use crate::store::model::{Touched, Version, VersionQuery};
+use crate::report::cells;
+use crate::report::page::Page;
+use crate::report::phrase::Phrase;
+use crate::report::style::count;
+use crate::store::model::{CommitMode, Version, VersionQuery};
 
 /// Runs the command.
 pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> {
+    if let Some(spec) = &args.since_plan {
+        return rows::since_plan(session, &args, spec).await;
+    }
+    if let Some(address) = &args.address {
+        return rows::address(session, &args, address).await;
+    }
     let place = Place::find(&args.dir)?;
     let name = place.state(&args.state, &session.env)?;
     let store = session.store_existing(&place).await?;
@@ -21,53 +31,111 @@ pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> 
     };
     let with_rows = args.rows || session.out.json();
     let query = VersionQuery { before: args.before, limit: args.limit, with_rows };
-    let versions = store.version_list(head.id, query).await?;
-    session.out.result(&told(&versions, args.rows), || {
-        json!({ "state": name, "serial": head.serial, "versions": versions.iter().map(document).collect::<Vec<_>>() })
+    let mut versions = Vec::new();
+    for version in store.version_list(head.id, query).await? {
+        let events = match version.run {
+            Some(run) => store.event_outline(run).await?,
+            None => Vec::new(),
+        };
+        versions.push((Why::of(&events), version));
+    }
+    session.out.page(&page(&versions, args.rows), || {
+        let documents = versions.iter().map(|(why, version)| document(why, version)).collect::<Vec<_>>();
+        json!({ "state": name, "serial": head.serial, "versions": documents })
     });
     Ok(Exit::Done)
 }
 
-fn told(versions: &[Version], with_rows: bool) -> String {
-    if versions.is_empty() {
-        return "No version yet.\n".to_owned();
+/// Why the run of a version went through, from its timeline.
+struct Why {
+    /// How planning again compared with the spec.
+    replan: Option<String>,
+    /// How many other runs were live when it got its reservations.
+    beside: Option<usize>,
+    /// How many rows outside of its footprint had changed since its plan.
+    outside: Option<usize>,
+    /// Whether rows of its footprint had changed, and planning again decided.
+    revalidated: bool,
+    /// `narrow` or `footprint`.
+    lane: Option<String>,
+}
+
+impl Why {
+    /// The last word of each kind counts.
+    fn of(events: &[RecordedEvent]) -> Self {
+        let mut why = Self { replan: None, beside: None, outside: None, revalidated: false, lane: None };
+        for recorded in events {
+            match &recorded.event {
+                RunEvent::Replanned { relation, .. } => why.replan = Some(relation.replace('_', " ")),
+                RunEvent::Reserved { beside, .. } => why.beside = Some(beside.len()),
+                RunEvent::StaleCheckPassed { outside } => why.outside = Some(outside.len()),
+                RunEvent::StaleCheckFailed { revalidate, .. } => why.revalidated |= *revalidate,
+                RunEvent::LaneChosen { lane, .. } => why.lane = Some(lane.clone()),
+                _ => {}
+            }
+        }
+        why
     }
-    let cells = |version: &Version| {
+
+    /// In a few words.
+    fn words(&self) -> String {
+        let mut words = Vec::new();
+        if self.revalidated {
+            words.push("revalidated".to_owned());
+        }
+        if let Some(outside) = self.outside.filter(|outside| *outside > 0) {
+            words.push(format!("{} changed outside", count(outside, "row")));
+        }
+        match self.beside {
+            Some(0) => words.push("alone".to_owned()),
+            Some(number) => words.push(format!("beside {}", count(number, "run"))),
+            None => {}
+        }
+        words.join(", ")
+    }
+}
+
+fn mode(version: &Version) -> &'static str {
+    match version.mode {
+        CommitMode::RowDelta => "row-delta",
+        CommitMode::Snapshot => "snapshot",
+    }
+}
+
+fn page(versions: &[(Why, Version)], with_rows: bool) -> Page {
+    let mut page = Page::default();
+    if versions.is_empty() {
+        page.note(Phrase::own("No version yet."));
+        return page;
+    }
+    let cells = |(why, version): &(Why, Version)| {
         vec![
-            version.serial.to_string(),
-            version.at.format("%Y-%m-%d %H:%M:%S UTC").to_string(),
-            plain(&version.actor.0),
-            word(&version.source),
-            version.origin.request.map(|number| format!("#{number}")).unwrap_or_default(),
-            version.rows_opened.max(version.rows_closed).to_string(),
-            version.run.map(|run| run.to_string()).unwrap_or_default(),
+            Phrase::own(version.serial.to_string()),
+            cells::time(version.at),
+            Phrase::own(version.actor.0.clone()),
+            Phrase::own(version.source.word()),
+            Phrase::own(mode(version)),
+            cells::request(&version.origin),
+            Phrase::own(version.rows_opened.max(version.rows_closed).to_string()),
+            why.replan.clone().map(Phrase::own).unwrap_or_default(),
+            Phrase::own(why.words()),
+            version.run.map(cells::run).unwrap_or_default(),
         ]
     };
-    let head = ["SERIAL", "TIME", "ACTOR", "SOURCE", "REQUEST", "ROWS", "RUN"];
+    let head = ["Serial", "Time", "Actor", "Source", "Mode", "Request", "Rows", "Re-plan", "Why", "Run"];
     if !with_rows {
-        return columns(&head, &versions.iter().map(cells).collect::<Vec<_>>());
+        page.grid(&head, &versions.iter().map(cells).collect::<Vec<_>>());
+        return page;
     }
-    let mut text = String::new();
     for version in versions {
-        text.push_str(&columns(&head, &[cells(version)]));
-        for (row, touched) in &version.rows {
-            let sign = match touched {
-                Touched::Created => "+",
-                Touched::Changed => "~",
-                Touched::Removed => "-",
-            };
-            text.push_str(&format!("  {} {}\n", dim(sign), plain(&row.to_string())));
-        }
+        page.grid(&head, &[cells(version)]);
+        let rows = version.1.rows.iter();
+        page.items(rows.map(|(row, touched)| Phrase::own(touched.sign()).and(" ").name(row.to_string())).collect());
     }
-    text
+    page
 }
 
-/// The word that JSON has for a small enum.
-fn word(value: &impl serde::Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
-fn document(version: &Version) -> serde_json::Value {
+fn document(why: &Why, version: &Version) -> serde_json::Value {
     json!({
         "serial": version.serial,
         "source_serial": version.source_serial,
@@ -81,6 +149,11 @@ fn document(version: &Version) -> serde_json::Value {
         "terraform_version": version.terraform_version,
         "rows_opened": version.rows_opened,
         "rows_closed": version.rows_closed,
+        "replan": why.replan,
+        "revalidated": why.revalidated,
+        "beside": why.beside,
+        "changed_outside": why.outside,
+        "lane": why.lane,
         "rows": version.rows.iter().map(|(row, touched)| json!({
             "row": row.to_string(),
             "kind": row.kind(),

@@ -8,6 +8,8 @@ pub mod ci;
 pub mod db;
 pub mod doctor;
 pub mod env;
+pub mod explain;
+pub mod forecast;
 pub mod gc;
 mod git;
 pub mod history;
@@ -17,6 +19,8 @@ pub mod plan;
 pub mod project;
 pub mod recover;
 pub mod refresh;
+pub mod rows;
+pub mod runs;
 pub mod show;
 pub mod state;
 pub mod status;
@@ -111,8 +115,15 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
             None => apply::run(session, args).await,
         },
         Command::Refresh(args) => refresh::run(session, args).await,
-        Command::Status(args) => session.interruptible(status::run(session, args)).await,
+        Command::Status(args) => match args.watch {
+            Some(pause) => status::watch(session, args, pause).await,
+            None => session.interruptible(status::run(session, args)).await,
+        },
+        Command::Runs(args) => session.interruptible(runs::run(session, args)).await,
+        Command::Explain(args) => session.interruptible(explain::run(session, args)).await,
         Command::History(args) => session.interruptible(history::run(session, args)).await,
+        Command::Blame(args) => session.interruptible(rows::blame(session, args)).await,
+        Command::Forecast(args) => session.interruptible(forecast::run(session, args)).await,
         Command::Show(args) => session.interruptible(show::run(session, args)).await,
         Command::Abort(args) => abort::run(session, args).await,
         Command::Recover(args) => recover::run(session, args).await,
@@ -222,12 +233,12 @@ pub async fn find_run(store: &dyn Store, text: &str) -> Result<Run, KlError> {
     }
     // Shorter pieces would match by chance.
     if text.len() < 4 {
-        return Err(KlError::usage(format!("{text:?} is too short for a run's id")).hint("`kl status` shows the ids"));
+        return Err(KlError::usage(format!("{text:?} is too short for a run's id")).hint("`kl runs` shows the ids"));
     }
     let mut found = store.run_search(text).await?;
     match (found.pop(), found.is_empty()) {
         (None, _) => {
-            Err(KlError::usage(format!("there is no run {text}")).hint("`kl status` and `kl history` show the ids"))
+            Err(KlError::usage(format!("there is no run {text}")).hint("`kl runs` and `kl history` show the ids"))
         }
         (Some(run), true) => Ok(run),
         (Some(_), false) => {

@@ -11,6 +11,8 @@ use crate::error::KlError;
 use crate::report::event::Sink;
 use crate::report::json;
 use crate::report::live::LiveSink;
+use crate::report::markdown::{Block, Language};
+use crate::report::page::Page;
 use crate::report::style::{dim, loud};
 use crate::report::terminal::TerminalSink;
 
@@ -39,9 +41,25 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// Prints a result: text for people, or the document for programs.
+    /// Prints a result: text for people, or the document for programs. In Markdown the text stands as it is, in a fence.
     pub fn result(&self, text: &str, document: impl FnOnce() -> Value) {
-        if self.json() { self.data(&format!("{}\n", json::document(document()))) } else { self.data(text) }
+        match self.format {
+            Format::Json => self.data(&format!("{}\n", json::document(document()))),
+            Format::Table => self.data(text),
+            Format::Markdown => {
+                let text = anstream::adapter::strip_str(text).to_string();
+                self.data(&format!("{}\n", Block::fence(Language::Text, text.trim_end()).as_str()));
+            }
+        }
+    }
+
+    /// Prints a page: for a terminal, as Markdown, or as the document for programs.
+    pub fn page(&self, page: &Page, document: impl FnOnce() -> Value) {
+        match self.format {
+            Format::Json => self.data(&format!("{}\n", json::document(document()))),
+            Format::Table => self.data(&page.terminal()),
+            Format::Markdown => self.data(&page.markdown()),
+        }
     }
 
     /// Prints data as it is. A reader that has gone away is no error.

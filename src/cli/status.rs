@@ -1,6 +1,8 @@
 //! `kl status`: live runs and what is reserved.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use super::Session;
 use super::args::runs::StatusArgs;
@@ -14,6 +16,7 @@ use crate::exit::Exit;
 use crate::report::json;
 use crate::report::style::{between, bold, dim, duration, loud, plain, warn};
 use crate::report::table::columns;
+use crate::store::Store;
 
 /// So many reservations of one run are written out; the rest is counted.
 const MAX_PATTERNS: usize = 8;
@@ -21,6 +24,33 @@ const MAX_PATTERNS: usize = 8;
 /// Runs the command.
 pub async fn run(session: &Session, args: StatusArgs) -> Result<Exit, KlError> {
     let store = session.store_here().await?;
+    let (text, document) = look(store.as_ref(), &args).await?;
+    session.out.result(&text, || document);
+    Ok(Exit::Done)
+}
+
+/// From the top left corner of an empty screen; where there is no screen, the writer strips it.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+
+/// Runs the command again and again, until somebody has seen enough.
+pub async fn watch(session: &Session, args: StatusArgs, pause: Duration) -> Result<Exit, KlError> {
+    let store = session.store_here().await?;
+    loop {
+        let round = async {
+            let (text, document) = look(store.as_ref(), &args).await?;
+            session.out.result(&format!("{CLEAR}{text}"), || document);
+            tokio::time::sleep(pause).await;
+            Ok::<_, KlError>(())
+        };
+        tokio::select! {
+            looked = round => looked?,
+            () = session.stop.interrupt.cancelled() => return Ok(Exit::Done),
+        }
+    }
+}
+
+/// What is running and what is reserved now: for people, and for programs.
+async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(String, Value), KlError> {
     let mut heads = store.state_list().await?;
     if let Some(name) = &args.state {
         heads.retain(|head| head.name == *name);
@@ -73,8 +103,7 @@ pub async fn run(session: &Session, args: StatusArgs) -> Result<Exit, KlError> {
     } else if documents.is_empty() {
         text.push_str("No state has a version yet, and nothing is running; `kl apply` makes the first one.\n");
     }
-    session.out.result(&text, || json!({ "now": now, "states": documents }));
-    Ok(Exit::Done)
+    Ok((text, json!({ "now": now, "states": documents })))
 }
 
 fn indent(text: &str) -> String {

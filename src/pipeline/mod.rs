@@ -11,6 +11,7 @@ pub mod import;
 pub mod inputs;
 pub mod leak;
 pub mod leftover;
+pub mod life;
 pub mod preflight;
 pub mod record;
 pub mod recover;
@@ -18,6 +19,7 @@ pub mod refresh;
 pub mod request;
 pub mod reserve;
 pub mod stale;
+pub mod story;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -15,6 +15,7 @@ use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
 use crate::domain::run::{Origin, Run};
 use crate::error::KlError;
+use crate::report::outlook::{Outlook, RunForecast};
 use crate::report::view::{
     ApplyView, ForecastView, HistoryLine, NearbyRun, PlanView, PlannedView, ProjectView, RequestView,
 };
@@ -106,6 +107,39 @@ pub async fn unattached(store: &dyn Store, spec: &PlanSpec, values: Vec<ChangedV
         at: store.spec_find(spec.id).await?.created_at,
     };
     Ok(PlanView::Planned(Box::new(surroundings(store, None, state, spec.clone(), values, head, true).await?)))
+}
+
+/// A plan as it stands now, beside live runs and the plans of other open requests.
+pub async fn outlook(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Outlook, KlError> {
+    let of = PlanOf {
+        head: spec.origin.commit.clone().unwrap_or_default(),
+        job_url: spec.origin.job_url.clone(),
+        at: store.now().await?,
+    };
+    let own = request_of(&spec.origin);
+    let planned = surroundings(store, own.as_ref(), state, spec.clone(), Vec::new(), of, true).await?;
+    let claims = spec.claims();
+    let live = store.run_list(state, true, MAX_FORECAST).await?;
+    let near = |run: Run| {
+        let (relation, meetings) = forecast(&claims, &run.claims);
+        RunForecast { run: nearby(run), relation, meetings }
+    };
+    let mut runs: Vec<RunForecast> = live.into_iter().filter(|run| run.spec != Some(spec.id)).map(near).collect();
+    runs.sort_by(|a, b| b.relation.cmp(&a.relation).then_with(|| a.run.from.cmp(&b.run.from)));
+    Ok(Outlook { planned, runs })
+}
+
+/// A run as its neighbours know it.
+#[must_use]
+pub fn nearby(run: Run) -> NearbyRun {
+    NearbyRun {
+        run: run.id,
+        request: request_of(&run.origin),
+        actor: run.actor,
+        status: run.status,
+        from: run.started_at,
+        to: run.ended_at,
+    }
 }
 
 /// What an apply that belongs to no request came to.
@@ -266,7 +300,7 @@ async fn known(store: &dyn Store, state: StateId, claims: usize) -> Result<Optio
 }
 
 async fn history(store: &dyn Store, state: StateId, claims: &[Claim]) -> Result<Vec<HistoryLine>, KlError> {
-    let touching = store.versions_touching(state, claims, MAX_HISTORY).await?;
+    let touching = store.versions_touching(state, claims, None, MAX_HISTORY).await?;
     Ok(touching
         .into_iter()
         .map(|version| HistoryLine {
@@ -317,18 +351,8 @@ async fn beside(store: &dyn Store, run: &Run) -> Result<Vec<NearbyRun>, KlError>
     let overlaps = |other: &Run| {
         other.ended_at.is_none_or(|end| end > run.started_at) && run.ended_at.is_none_or(|end| other.started_at < end)
     };
-    let mut found: Vec<NearbyRun> = others
-        .into_iter()
-        .filter(|other| other.id != run.id && overlaps(other))
-        .map(|other| NearbyRun {
-            run: other.id,
-            actor: other.actor,
-            request: request_of(&other.origin),
-            status: other.status,
-            from: other.started_at,
-            to: other.ended_at,
-        })
-        .collect();
+    let mut found: Vec<NearbyRun> =
+        others.into_iter().filter(|other| other.id != run.id && overlaps(other)).map(nearby).collect();
     found.reverse();
     Ok(found)
 }

@@ -129,6 +129,15 @@ impl Block {
         Self(lines.iter().map(|line| format!("- {}", line.0)).collect::<Vec<_>>().join("\n"))
     }
 
+    /// A list in which each line may have lines of its own below it.
+    #[must_use]
+    pub fn outline(lines: &[(Inline, Vec<Inline>)]) -> Self {
+        let one = |(line, below): &(Inline, Vec<Inline>)| {
+            below.iter().fold(format!("- {}", line.0), |text, below| text + "\n  - " + &below.0)
+        };
+        Self(lines.iter().map(one).collect::<Vec<_>>().join("\n"))
+    }
+
     /// Lines set apart by a bar, the first of them in bold.
     #[must_use]
     pub fn quote(lines: &[Inline]) -> Self {

@@ -2,15 +2,20 @@
 
 pub mod annotation;
 pub mod budget;
+pub mod cells;
 pub mod check;
 pub mod comment;
 pub mod conflict;
 pub mod event;
+pub mod explain;
 pub mod forecast;
 pub mod json;
+pub mod life;
 pub mod live;
 pub mod markdown;
 pub mod mermaid;
+pub mod outlook;
+pub mod page;
 pub mod phrase;
 pub mod plan;
 pub mod story;

@@ -1,7 +1,8 @@
 //! Sentences that are told in more than one place: one wording, written for the terminal and for Markdown.
 
 use super::markdown::Inline;
-use super::style::{bold, plain};
+use super::story::Tone;
+use super::style::{bold, dim, good, loud, plain, warn};
 
 /// A sentence of our own words and of names from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,9 +14,43 @@ enum Part {
     Name(String),
     Strong(String),
     Prose(String),
+    Toned(Tone, String),
 }
 
 impl Phrase {
+    /// Begins with a name, as a cell of a table does.
+    #[must_use]
+    pub fn name_of(name: impl Into<String>) -> Self {
+        Self::default().name(name)
+    }
+
+    /// Words of our own with a sign in front, in the colours of a tone.
+    #[must_use]
+    pub fn toned(tone: Tone, text: impl Into<String>) -> Self {
+        Self::signed(tone, tone.sign(), text)
+    }
+
+    /// The same with another sign.
+    #[must_use]
+    pub fn signed(tone: Tone, sign: &str, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let text = if sign.is_empty() { text } else { format!("{sign} {text}") };
+        Self(vec![Part::Toned(tone, text)])
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|part| part.text().is_empty())
+    }
+
+    /// Goes on with another sentence.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// Begins with words of our own.
     #[must_use]
     pub fn own(text: impl Into<String>) -> Self {
@@ -74,6 +109,13 @@ impl Phrase {
     pub fn terminal(&self) -> String {
         let write = |part: &Part| match part {
             Part::Strong(text) => bold(plain(text)),
+            Part::Toned(tone, text) => match tone {
+                Tone::Good => good(plain(text)),
+                Tone::Careful | Tone::Waits => warn(plain(text)),
+                Tone::Alarm => loud(plain(text)),
+                Tone::Quiet => dim(plain(text)),
+                Tone::Step => bold(plain(text)),
+            },
             other => plain(other.text()),
         };
         self.0.iter().map(write).collect()
@@ -86,7 +128,8 @@ impl Phrase {
             line.and(&match part {
                 Part::Own(text) => Inline::words(text),
                 Part::Name(text) => Inline::code(text),
-                Part::Strong(text) => Inline::text(text).bold(),
+                Part::Strong(text) | Part::Toned(Tone::Alarm, text) => Inline::text(text).bold(),
+                Part::Toned(_, text) => Inline::text(text),
                 Part::Prose(text) => Inline::hint(text),
             })
         })
@@ -96,7 +139,7 @@ impl Phrase {
 impl Part {
     fn text(&self) -> &str {
         match self {
-            Self::Own(text) | Self::Name(text) | Self::Strong(text) | Self::Prose(text) => text,
+            Self::Own(text) | Self::Name(text) | Self::Strong(text) | Self::Prose(text) | Self::Toned(_, text) => text,
         }
     }
 }

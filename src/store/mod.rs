@@ -39,8 +39,8 @@ pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, NewSpec, Noted,
-    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, Snapshot,
-    StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
+    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark,
+    RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
 };
 
 /// Why the store could not do what was asked.
@@ -294,14 +294,28 @@ pub trait Store: Send + Sync {
     /// Versions of a state, newest first.
     async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError>;
 
-    /// The newest versions of a state that touched rows which these claims cover, newest first, each with those rows
-    /// alone. The work depends on the number of claims and not on the state's size or age, at a price. Where a claim is
+    /// The newest versions of a state, before a serial if one is given, that touched rows which these claims cover, newest
+    /// first, each with those rows alone. The work depends on the number of claims and not on the state's size or age, at a price. Where a claim is
     /// narrower than a resource and wider than an instance (`module.m[0].a.x`), or wider than a resource
     /// (`module.m.*`), the versions that touched the resource, or the state, are looked at, and given up after fifty in
     /// vain. A version that only removed a deposed object of a claimed instance is not found, and of a version that
     /// touched more than 10,000 of the rows not all are told.
-    async fn versions_touching(&self, state: StateId, claims: &[Claim], limit: u32)
-    -> Result<Vec<Version>, StoreError>;
+    async fn versions_touching(
+        &self,
+        state: StateId,
+        claims: &[Claim],
+        before: Option<Serial>,
+        limit: u32,
+    ) -> Result<Vec<Version>, StoreError>;
+
+    /// The rows of a state's trunk, by the bytes of their addresses, each with the version that gave it its content; those
+    /// behind a mark, if one is given. The work depends on the size of the trunk, not on its age.
+    async fn row_origins(
+        &self,
+        state: StateId,
+        after: Option<&RowMark>,
+        limit: u32,
+    ) -> Result<Vec<RowOrigin>, StoreError>;
 
     /// Stores a spec. Storing the same id twice is an error.
     async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError>;
@@ -321,6 +335,10 @@ pub trait Store: Send + Sync {
     /// Runs of a state, newest first; `live` keeps those that have not ended.
     async fn run_list(&self, state: StateId, live: bool, limit: u32) -> Result<Vec<Run>, StoreError>;
 
+    /// Runs of one state or of all, newest first: a page, found by one step into an index however many runs there are.
+    /// What narrows a page beside state and time is looked at run by run.
+    async fn run_page(&self, query: &RunQuery) -> Result<Vec<Run>, StoreError>;
+
     /// Moves a live run to another live status (`reserved` → `applying`). `LeaseLost` when the run has ended.
     async fn run_advance(&self, run: RunId, status: RunStatus) -> Result<(), StoreError>;
 
@@ -332,6 +350,10 @@ pub trait Store: Send + Sync {
 
     /// The timeline of a run in its order.
     async fn event_list(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError>;
+
+    /// The timeline of a run without what happened to single resources, in its order: it stays short, however many
+    /// resources there are. Nothing for a run that does not exist.
+    async fn event_outline(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError>;
 
     /// Asks for reservations: all in one transaction, or none (design §6). Ended leases that stand in the way are
     /// reclaimed, and their runs marked `lost` (with the rows that Terraform had begun with, by their checkpoint and their

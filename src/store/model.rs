@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::address::Pattern;
 use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateId, StateName};
-use crate::domain::run::Origin;
+use crate::domain::run::{Origin, RunStatus};
 use crate::domain::state::document::DocumentHead;
 use crate::domain::state::{Body, ContentHash, Row, RowKey};
 
+pub use crate::domain::state::Touched;
 pub use check::{CheckReport, Invariant, Looked, Violation};
 pub use garbage::{Garbage, GarbageKind, Retention};
 pub use request::{
@@ -77,6 +78,8 @@ pub struct RowChange {
     pub spec: Option<SpecId>,
     /// Who made it.
     pub actor: Actor,
+    /// From where.
+    pub origin: Origin,
     /// When.
     pub at: DateTime<Utc>,
     /// Whether the row is gone now.
@@ -151,16 +154,43 @@ pub struct Version {
     pub rows: Vec<(RowKey, Touched)>,
 }
 
-/// What a version did to a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Touched {
-    /// The row is new.
-    Created,
-    /// The row has another content.
-    Changed,
-    /// The row ended.
-    Removed,
+/// Which runs to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunQuery {
+    /// Only of this state; none: of all.
+    pub state: Option<StateId>,
+    /// Only those that began then or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Only those that come behind this one, by its beginning and its id: the next page.
+    pub before: Option<(DateTime<Utc>, RunId)>,
+    /// Only with this status.
+    pub status: Option<RunStatus>,
+    /// Only of this actor, compared exactly.
+    pub actor: Option<Actor>,
+    /// Only from the request with this number, of whatever repository.
+    pub request: Option<u64>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A place in the rows of a trunk, ordered by address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowMark {
+    /// The text of the address.
+    pub address: String,
+    /// What tells rows of one address apart; the largest number stands behind them all.
+    pub number: i64,
+}
+
+/// A row of the trunk and the version that gave it its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowOrigin {
+    /// Which row.
+    pub key: RowKey,
+    /// Its place: where the next page goes on.
+    pub mark: RowMark,
+    /// The version, without its rows.
+    pub version: Version,
 }
 
 /// Which versions to list.

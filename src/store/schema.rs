@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 4;
+pub(in crate::store) const VERSION: i64 = 5;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -17,6 +17,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (2, "requests", include_str!("../../migrations/postgres/0002_requests.sql")),
         (3, "leftovers", include_str!("../../migrations/postgres/0003_leftovers.sql")),
         (4, "gc", include_str!("../../migrations/postgres/0004_gc.sql")),
+        (5, "views", include_str!("../../migrations/postgres/0005_views.sql")),
     ])
 }
 
@@ -27,6 +28,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (2, "requests", include_str!("../../migrations/sqlite/0002_requests.sql")),
         (3, "leftovers", include_str!("../../migrations/sqlite/0003_leftovers.sql")),
         (4, "gc", include_str!("../../migrations/sqlite/0004_gc.sql")),
+        (5, "views", include_str!("../../migrations/sqlite/0005_views.sql")),
     ])
 }
 

@@ -37,8 +37,15 @@ fn refused(kl: Kl, code: i32, parts: &[&str]) -> String {
 #[test]
 fn commands_that_only_look_make_no_database() {
     let site = Site::new();
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 18] = [
         &["status"],
+        &["status", "--watch"],
+        &["runs"],
+        &["explain", "0123abcd"],
+        &["blame"],
+        &["forecast"],
+        &["history", "--address", "terraform_data.a"],
+        &["history", "--since-plan", "kl-plan.json"],
         &["history"],
         &["show", "0123abcd"],
         &["state", "pull"],

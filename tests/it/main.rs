@@ -43,5 +43,6 @@ mod terraform_process;
 mod third_party;
 mod trouble;
 mod upkeep;
+mod views;
 mod workflows;
 mod workspace;

@@ -169,6 +169,11 @@ fn no_sensitive_value_leaves_the_state(database: &Database) {
     for args in [
         &["status"][..],
         &["history", "live"],
+        &["history", "--since-plan", "kl-plan.json"],
+        &["history", "live", "--address", "terraform_data.secret"],
+        &["runs", "--format", "json"],
+        &["blame", "--dir", "live"],
+        &["forecast", "kl-plan.json", "--format", "json"],
         &["state", "list", "live"],
         &["state", "show", "terraform_data.secret", "--dir", "live"],
         &["state", "show", "output.secret", "--dir", "live"],

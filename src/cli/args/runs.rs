@@ -1,11 +1,14 @@
 //! The command line of what looks at runs and versions, and of what ends and recovers runs.
 
+use std::time::Duration;
+
 use camino::Utf8PathBuf;
 use clap::Args;
 
-use super::value::serial;
+use super::value::{Since, interval, serial, since, status};
 use super::{ActorArgs, StateArgs};
 use crate::domain::id::{Serial, StateName};
+use crate::domain::run::RunStatus;
 
 /// `kl status`.
 #[derive(Debug, Args)]
@@ -13,6 +16,43 @@ pub struct StatusArgs {
     /// Only this state [default: all states]
     #[arg(long, value_name = "NAME")]
     pub state: Option<StateName>,
+    /// Show it again and again, until Ctrl-C
+    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = interval)]
+    pub watch: Option<Duration>,
+}
+
+/// `kl runs`.
+#[derive(Debug, Args)]
+pub struct RunsArgs {
+    /// Only runs of this state [default: all states]
+    #[arg(long, value_name = "NAME")]
+    pub state: Option<StateName>,
+    /// Only runs that began since: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    pub since: Option<Since>,
+    /// Only runs with this status, as `kl runs` shows it
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    pub status: Option<RunStatus>,
+    /// Only runs of this actor
+    #[arg(long, value_name = "NAME")]
+    pub actor: Option<String>,
+    /// Only runs of the pull or merge request with this number
+    #[arg(long, value_name = "NUMBER")]
+    pub request: Option<u64>,
+    /// At most so many runs
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+    /// Only runs that come behind this one: the next page
+    #[arg(long, value_name = "RUN")]
+    pub before: Option<String>,
+}
+
+/// `kl explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The run's id, or the beginning or end of it
+    #[arg(value_name = "RUN")]
+    pub run: String,
 }
 
 /// `kl history`.
@@ -33,6 +73,46 @@ pub struct HistoryArgs {
     /// Also list the rows that each version changed
     #[arg(long)]
     pub rows: bool,
+    /// What changed since this plan was made (kl-plan.json, or a spec's id), and what that means for it
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["before", "rows", "state", "workspace"])]
+    pub since_plan: Option<String>,
+    /// The life of one resource, across moves; also all instances of one, `module.web.*`, or `output.NAME`
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["since_plan", "rows"])]
+    pub address: Option<String>,
+}
+
+/// `kl blame`.
+#[derive(Debug, Args)]
+pub struct BlameArgs {
+    /// Only these rows: an instance, a resource, `module.web.*`, `output.NAME`, or `*` for all
+    #[arg(value_name = "PATTERN", default_value = "*")]
+    pub pattern: String,
+    /// The root module whose state is meant
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    /// At most so many rows
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: u32,
+    /// Only rows behind this address: the next page
+    #[arg(long, value_name = "ADDR")]
+    pub after: Option<String>,
+}
+
+/// `kl forecast`.
+#[derive(Debug, Args)]
+pub struct ForecastArgs {
+    /// The plan: a file, or a spec's id [default: kl-plan.json if it is there, else every open plan on the state]
+    #[arg(value_name = "SPEC", conflicts_with = "state")]
+    pub spec: Option<String>,
+    /// The root module whose state is meant
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
 }
 
 /// `kl show`.

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
+
 use crate::config::duration::duration;
 use crate::domain::id::Serial;
+use crate::domain::run::RunStatus;
 
 /// An input variable.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
@@ -17,6 +20,57 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
 /// A serial of a state.
 pub(super) fn serial(text: &str) -> Result<Serial, String> {
     text.parse().map(Serial).map_err(|_| format!("{text:?} is not a serial"))
+}
+
+/// Since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// So long before now.
+    Ago(Duration),
+    /// A moment.
+    At(DateTime<Utc>),
+}
+
+impl Since {
+    /// The moment that is meant, when it is `now`.
+    #[must_use]
+    pub fn moment(self, now: DateTime<Utc>) -> DateTime<Utc> {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(ago) => {
+                let ago = TimeDelta::from_std(ago).ok();
+                ago.and_then(|ago| now.checked_sub_signed(ago)).unwrap_or(DateTime::UNIX_EPOCH)
+            }
+        }
+    }
+}
+
+/// `7d`, `2026-11-30` (UTC) or `2026-11-30T12:00:00Z`.
+pub(super) fn since(text: &str) -> Result<Since, String> {
+    if let Ok(ago) = duration(text) {
+        return Ok(Since::Ago(ago));
+    }
+    if let Ok(day) = text.parse::<NaiveDate>() {
+        return Ok(Since::At(day.and_time(NaiveTime::MIN).and_utc()));
+    }
+    let at = DateTime::parse_from_rfc3339(text);
+    at.map(|at| Since::At(at.to_utc()))
+        .map_err(|_| format!("{text:?} is no time; write 12h, 7d, 2026-11-30 or 2026-11-30T12:00:00Z"))
+}
+
+/// Where a run stands, in one word.
+pub(super) fn status(text: &str) -> Result<RunStatus, String> {
+    RunStatus::from_word(&text.replace([' ', '-'], "_")).ok_or_else(|| {
+        format!("{text:?} is no status of a run; one is committed, failed, conflict, stale, applying, …")
+    })
+}
+
+/// A pause between two looks.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("there has to be a pause, as 2s".to_owned()),
+        pause => Ok(pause),
+    }
 }
 
 /// A time in which something can be done.

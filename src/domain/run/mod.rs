@@ -1,6 +1,7 @@
 //! Runs: what kl did to a state, by whom, for whom, and how it went.
 
 pub mod event;
+pub mod fidelity;
 pub mod in_flight;
 pub mod workplace;
 

@@ -1,9 +1,10 @@
 //! A state as rows: what a row is, how a state document becomes rows, and back.
 
 pub mod delta;
+pub mod difference;
 pub mod document;
 mod layout;
 pub mod projection;
 pub mod row;
 
-pub use row::{Body, ContentHash, Row, RowKey, RowKeyDigest};
+pub use row::{Body, ContentHash, Row, RowKey, RowKeyDigest, Touched};

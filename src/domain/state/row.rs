@@ -54,6 +54,40 @@ pub struct Body {
     hash: ContentHash,
 }
 
+/// What a version did to a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touched {
+    /// The row is new.
+    Created,
+    /// The row has another content.
+    Changed,
+    /// The row ended.
+    Removed,
+}
+
+impl Touched {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Changed => "changed",
+            Self::Removed => "removed",
+        }
+    }
+
+    /// The sign that Terraform puts before such a change.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Created => "+",
+            Self::Changed => "~",
+            Self::Removed => "-",
+        }
+    }
+}
+
 /// A row of a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {

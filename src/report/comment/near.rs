@@ -134,7 +134,7 @@ pub fn others(planned: &PlannedView, place: &Place) -> Node {
 }
 
 /// Where two requests meet, in our words for it: the worst kind of meeting alone.
-fn meeting(meetings: &[Meeting], known: Option<&Vec<Address>>) -> Vec<Pattern> {
+pub(in crate::report) fn meeting(meetings: &[Meeting], known: Option<&Vec<Address>>) -> Vec<Pattern> {
     let worst = meetings.iter().map(|meeting| meeting.relation).max();
     let narrower = |meeting: &Meeting| {
         // What both mean is the narrower of the two.

@@ -1,7 +1,7 @@
 //! The history of a footprint.
 
 use super::fixture::{Fixture, claims};
-use crate::domain::id::StateId;
+use crate::domain::id::{Serial, StateId};
 use crate::store::StoreError;
 use crate::store::model::{Touched, Version};
 
@@ -20,7 +20,7 @@ fn told(versions: &[Version]) -> Vec<String> {
 }
 
 async fn history(f: &Fixture, state: StateId, wanted: &str, limit: u32) -> Vec<String> {
-    told(&f.store.versions_touching(state, &claims(wanted), limit).await.unwrap())
+    told(&f.store.versions_touching(state, &claims(wanted), None, limit).await.unwrap())
 }
 
 pub(super) async fn the_history_of_a_footprint_is_of_its_rows_alone(f: &Fixture) {
@@ -51,9 +51,15 @@ pub(super) async fn the_history_of_a_footprint_is_of_its_rows_alone(f: &Fixture)
     ] {
         assert_eq!(history(f, state, wanted, limit).await, lines, "{wanted}");
     }
-    assert!(f.store.versions_touching(state, &[], 10).await.unwrap().is_empty());
+    assert!(f.store.versions_touching(state, &[], None, 10).await.unwrap().is_empty());
+    for (before, lines) in
+        [(5, vec!["4 dave a.x-", "2 bob a.x~", "1 alice a.x+"]), (2, vec!["1 alice a.x+"]), (1, vec![])]
+    {
+        let older = f.store.versions_touching(state, &claims("w a.x"), Some(Serial(before)), 10).await.unwrap();
+        assert_eq!(told(&older), lines, "before {before}");
+    }
     let nowhere = StateId(crate::clock::new_run_id().0);
-    let refused = f.store.versions_touching(nowhere, &claims("w a.x"), 10).await.unwrap_err();
+    let refused = f.store.versions_touching(nowhere, &claims("w a.x"), None, 10).await.unwrap_err();
     assert!(matches!(refused, StoreError::NotFound { what: "state", .. }), "{refused:?}");
 }
 
@@ -119,10 +125,10 @@ pub(super) async fn a_long_history_is_searched_from_its_end(f: &Fixture) {
         // Fifty versions in which nothing of a module changed are enough; rows are found however old they are.
         ("w module.never.*\nr b.y[0]", 5, vec![1]),
     ] {
-        let found = f.store.versions_touching(state, &claims(wanted), limit).await.unwrap();
+        let found = f.store.versions_touching(state, &claims(wanted), None, limit).await.unwrap();
         assert_eq!(found.iter().map(|version| version.serial.0).collect::<Vec<_>>(), serials, "{wanted}");
         assert!(found.iter().all(|version| !version.rows.is_empty()), "{wanted}");
     }
-    let all = f.store.versions_touching(state, &claims("w a.x"), 1).await.unwrap();
+    let all = f.store.versions_touching(state, &claims("w a.x"), None, 1).await.unwrap();
     assert_eq!(all[0].rows.len(), 300);
 }

@@ -18,6 +18,7 @@ mod states;
 #[expect(clippy::disallowed_methods, reason = "tests read the environment and the clock")]
 #[path = "../../../tests/support/database.rs"]
 mod support;
+mod views;
 
 use super::StoreError;
 use fixture::Fixture;
@@ -113,6 +114,10 @@ cases! {
     footprints::the_history_of_a_footprint_is_of_its_rows_alone covers versions_touching;
     footprints::a_long_history_is_searched_from_its_end covers versions_touching;
     footprints::addresses_longer_than_an_index_entry_have_a_history covers versions_touching;
+
+    views::pages_of_runs_follow_each_other covers run_page;
+    views::an_outline_leaves_out_single_resources covers event_outline;
+    views::every_row_names_the_version_that_made_it_so covers row_origins;
 
     requests::a_request_comes_back_as_the_forge_described_it covers request_put, request_find;
     requests::a_merged_request_stays_merged covers request_put;

@@ -94,6 +94,7 @@ fn the_sqlite_schema_explains_itself() {
         include_str!("../../../migrations/sqlite/0002_requests.sql"),
         include_str!("../../../migrations/sqlite/0003_leftovers.sql"),
         include_str!("../../../migrations/sqlite/0004_gc.sql"),
+        include_str!("../../../migrations/sqlite/0005_views.sql"),
     ];
     for line in migrations.iter().flat_map(|migration| migration.lines()) {
         if line.starts_with("CREATE TABLE") || line.starts_with("CREATE VIEW") {

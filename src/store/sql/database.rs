@@ -22,8 +22,8 @@ use crate::store::care::{Care, Fate, Mark, Moment, Tries};
 use crate::store::fault::Fault;
 use crate::store::model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, NewSpec, Noted,
-    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, Snapshot,
-    StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
+    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark,
+    RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
 };
 use crate::store::{Acquired, Adopted, Ask, Held, Patience, Store, StoreError, schema};
 
@@ -170,11 +170,21 @@ impl Store for Database {
         &self,
         state: StateId,
         claims: &[Claim],
+        before: Option<Serial>,
         limit: u32,
     ) -> Result<Vec<Version>, StoreError> {
         transaction!(self, begin_read, "read the footprint's history", |db| footprint::versions_touching(
-            db, state, claims, limit
+            db, state, claims, before, limit
         ))
+    }
+
+    async fn row_origins(
+        &self,
+        state: StateId,
+        after: Option<&RowMark>,
+        limit: u32,
+    ) -> Result<Vec<RowOrigin>, StoreError> {
+        transaction!(self, begin_read, "read where rows come from", |db| versions::row_origins(db, state, after, limit))
     }
 
     async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError> {
@@ -201,6 +211,10 @@ impl Store for Database {
         transaction!(self, begin_read, "list the runs", |db| runs::list(db, state, live, limit))
     }
 
+    async fn run_page(&self, query: &RunQuery) -> Result<Vec<Run>, StoreError> {
+        transaction!(self, begin_read, "list a page of runs", |db| runs::page(db, query))
+    }
+
     async fn run_advance(&self, run: RunId, status: RunStatus) -> Result<(), StoreError> {
         transaction!(self, begin_write, "move the run on", |db| runs::advance(db, run, status))
     }
@@ -215,6 +229,10 @@ impl Store for Database {
 
     async fn event_list(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError> {
         transaction!(self, begin_read, "read the run's events", |db| timeline::list(db, run))
+    }
+
+    async fn event_outline(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError> {
+        transaction!(self, begin_read, "read the outline of the run", |db| timeline::outline(db, run))
     }
 
     async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError> {

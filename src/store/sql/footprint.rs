@@ -29,13 +29,14 @@ pub(super) async fn versions_touching(
     db: &mut Connection,
     state: StateId,
     claims: &[Claim],
+    before: Option<Serial>,
     limit: u32,
 ) -> Result<Vec<Version>, Fault> {
     states::by_id(db, state).await?;
     let mut footprint = decide::footprint(claims);
     let mut keys = Keys { rows: codec::json(&footprint.rows)?, resources: codec::json(&footprint.resources)? };
     let index = ClaimIndex::new(claims);
-    let (mut found, mut in_vain, mut before) = (Vec::new(), 0, Serial(i64::MAX));
+    let (mut found, mut in_vain, mut before) = (Vec::new(), 0, before.unwrap_or(Serial(i64::MAX)));
     while found.len() < limit as usize {
         if in_vain == IN_VAIN {
             // The claims that the indexes serve worse are given up first.

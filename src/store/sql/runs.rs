@@ -1,6 +1,8 @@
 //! Runs and specs.
 
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use sqlx::{query, query_as, query_scalar};
+use uuid::Uuid;
 
 use super::{Connection, states};
 use crate::domain::id::{RunId, SpecId, StateId};
@@ -9,9 +11,15 @@ use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 use crate::store::codec::request::number;
 use crate::store::codec::{self, RunColumns, SpecColumns};
 use crate::store::fault::Fault;
-use crate::store::model::{NewSpec, StateHead, StoredSpec};
-use crate::store::values::Id;
+use crate::store::model::{NewSpec, RunQuery, StateHead, StoredSpec};
+use crate::store::values::{Id, Time};
 use crate::store::{StoreError, not_found};
+
+/// Later than any run, and a time that both databases can tell.
+const END_OF_TIME: DateTime<Utc> = match NaiveDate::from_ymd_opt(9999, 12, 31) {
+    Some(day) => day.and_time(NaiveTime::MIN).and_utc(),
+    None => DateTime::<Utc>::MAX_UTC,
+};
 
 /// The columns of [`RunColumns`], in its order.
 macro_rules! columns {
@@ -120,6 +128,39 @@ pub(super) async fn list(db: &mut Connection, state: StateId, live: bool, limit:
     .bind(i64::from(limit))
     .fetch_all(db)
     .await?;
+    Ok(found.into_iter().map(codec::run).collect::<Result<_, StoreError>>()?)
+}
+
+/// A page of runs, with or without a condition on the state in front.
+macro_rules! page {
+    ($of_state:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM runs WHERE ",
+            $of_state,
+            " (started_at, id) < ($1, $2) AND started_at >= $3 AND ($4 = '' OR status = $4) AND ($5 = '' OR actor = $5)
+              AND ($6 < 0 OR request = $6)
+             ORDER BY started_at DESC, id DESC LIMIT $7"
+        )
+    };
+}
+
+pub(super) async fn page(db: &mut Connection, ask: &RunQuery) -> Result<Vec<Run>, Fault> {
+    let (before, last) = ask.before.unwrap_or((END_OF_TIME, RunId(Uuid::max())));
+    let text = if ask.state.is_some() { page!("state_id = $8 AND") } else { page!("") };
+    let asked = query_as(text)
+        .bind(Time(before))
+        .bind(Id(last.0))
+        .bind(Time(ask.since.unwrap_or(DateTime::UNIX_EPOCH)))
+        .bind(ask.status.map_or("", RunStatus::word))
+        .bind(ask.actor.as_ref().map(|actor| codec::plain(&actor.0)).unwrap_or_default())
+        .bind(ask.request.map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX)))
+        .bind(i64::from(ask.limit));
+    let found: Vec<RunColumns> = match ask.state {
+        Some(state) => asked.bind(Id(state.0)).fetch_all(db).await?,
+        None => asked.fetch_all(db).await?,
+    };
     Ok(found.into_iter().map(codec::run).collect::<Result<_, StoreError>>()?)
 }
 

@@ -40,6 +40,16 @@ pub(super) async fn list(db: &mut Connection, run: RunId) -> Result<Vec<Recorded
     Ok(found.into_iter().map(codec::event).collect::<Result<_, StoreError>>()?)
 }
 
+/// The events of a run but those of single resources, in their order.
+pub(super) async fn outline(db: &mut Connection, run: RunId) -> Result<Vec<RecordedEvent>, Fault> {
+    let found: Vec<(i64, Time, JsonText)> =
+        query_as("SELECT seq, at, event FROM run_events WHERE run_id = $1 AND kind <> 'resource' ORDER BY seq")
+            .bind(Id(run.0))
+            .fetch_all(db)
+            .await?;
+    Ok(found.into_iter().map(codec::event).collect::<Result<_, StoreError>>()?)
+}
+
 /// The events of single resources, in their order.
 pub(super) async fn worked_on(db: &mut Connection, run: RunId) -> Result<Vec<RunEvent>, Fault> {
     let found: Vec<(i64, Time, JsonText)> =

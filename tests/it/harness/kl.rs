@@ -156,6 +156,13 @@ impl Running {
         });
     }
 
+    /// Waits until it has printed something so many times as a result.
+    #[track_caller]
+    pub(crate) fn wait_to_print(&mut self, text: &str, times: usize) {
+        let what = format!("`{}` prints {text:?}", self.line);
+        wait_until(&what, LIMIT, || (self.stdout.text().matches(text).count() >= times).then_some(()));
+    }
+
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().expect("a child can be waited for").is_none()

@@ -1,0 +1,96 @@
+//! `kl history --since-plan`, `kl history --address` and `kl blame`: what happened to rows, and by whom.
+
+use camino::Utf8Path;
+use serde_json::json;
+
+use super::Session;
+use super::args::runs::{BlameArgs, HistoryArgs};
+use super::project::Place;
+use crate::domain::address::Pattern;
+use crate::domain::id::SpecId;
+use crate::domain::plan::spec::PlanSpec;
+use crate::error::KlError;
+use crate::exit::Exit;
+use crate::pipeline::{life, request};
+use crate::report::life as told;
+use crate::store::model::StateHead;
+use crate::store::{Store, StoreError};
+
+/// A plan that somebody names: the file, or the id of one that is stored.
+pub async fn spec(store: &dyn Store, text: &str) -> Result<PlanSpec, KlError> {
+    let path = Utf8Path::new(text);
+    match text.parse::<SpecId>() {
+        Ok(id) if !path.is_file() => match store.spec_find(id).await {
+            Ok(stored) => request::read(&stored),
+            Err(StoreError::NotFound { .. }) => {
+                Err(KlError::usage(format!("the database does not know the spec {id}"))
+                    .hint("`kl show RUN` names the spec of a run; a file does, too: kl-plan.json"))
+            }
+            Err(error) => Err(error.into()),
+        },
+        _ => super::apply::read(path),
+    }
+}
+
+/// The state that a spec is for.
+pub async fn state_of(store: &dyn Store, spec: &PlanSpec) -> Result<StateHead, KlError> {
+    store.state_find(&spec.state.name).await?.ok_or_else(|| super::state::no_such_state(&spec.state.name))
+}
+
+/// `kl history --since-plan`.
+pub async fn since_plan(session: &Session, args: &HistoryArgs, text: &str) -> Result<Exit, KlError> {
+    let store = session.store_existing(&Place::find(&args.dir)?).await?;
+    let spec = spec(store.as_ref(), text).await?;
+    let head = state_of(store.as_ref(), &spec).await?;
+    if spec.state.serial > head.serial {
+        return Err(KlError::usage(format!(
+            "the spec was planned at serial {}, and state {:?} is only at serial {}",
+            spec.state.serial,
+            head.name.as_str(),
+            head.serial
+        ))
+        .hint("is this the database that the plan was made with?"));
+    }
+    let since = life::since_plan(store.as_ref(), &head, &spec).await?;
+    session.out.page(&since.page(), || since.document());
+    Ok(Exit::Done)
+}
+
+/// `kl history --address`.
+pub async fn address(session: &Session, args: &HistoryArgs, text: &str) -> Result<Exit, KlError> {
+    let pattern = pattern(text)?;
+    let place = Place::find(&args.dir)?;
+    let name = place.state(&args.state, &session.env)?;
+    let store = session.store_existing(&place).await?;
+    let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
+    let (moments, more) =
+        life::life(store.as_ref(), head.id, pattern.clone(), args.before, args.limit as usize).await?;
+    session.out.page(
+        &told::life(&moments, more),
+        || json!({ "state": name, "address": pattern, "moments": moments, "next_before": more }),
+    );
+    Ok(Exit::Done)
+}
+
+/// `kl blame`.
+pub async fn blame(session: &Session, args: BlameArgs) -> Result<Exit, KlError> {
+    let pattern = pattern(&args.pattern)?;
+    let place = Place::find(&args.dir)?;
+    let name = place.state(&args.state, &session.env)?;
+    let store = session.store_existing(&place).await?;
+    let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
+    let (rows, more) = life::blame(store.as_ref(), head.id, &pattern, args.after, args.limit as usize).await?;
+    session.out.page(
+        &told::blame(&rows, more.as_deref()),
+        || json!({ "state": name, "serial": head.serial, "rows": rows, "next_after": more }),
+    );
+    Ok(Exit::Done)
+}
+
+fn pattern(text: &str) -> Result<Pattern, KlError> {
+    Pattern::parse(text).map_err(|error| {
+        KlError::usage(format!("{text:?} is no address"))
+            .because(error)
+            .hint("an instance, as `module.web[0].aws_instance.a[\"x\"]`; a resource; `module.web.*`; or `output.NAME`")
+    })
+}

@@ -1,0 +1,253 @@
+//! What happened to rows: since a plan, in the life of one resource across its moves, and who changed each one last.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::domain::address::{Address, Pattern};
+use crate::domain::coordination::reservation::Claim;
+use crate::domain::coordination::staleness::classify;
+use crate::domain::id::{Serial, SpecId, StateId};
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::event::ChangedRow;
+use crate::domain::state::difference::changed_attributes;
+use crate::domain::state::{Body, RowKey, Touched};
+use crate::error::KlError;
+use crate::report::life::{Blame, Cause, Change, Meaning, Moment, SincePlan};
+use crate::store::model::{RowChange, RowMark, RowOrigin, StateHead, Version};
+use crate::store::{Store, StoreError};
+
+use super::stale;
+
+/// So many versions, or rows, are read at once.
+const PAGE: u32 = 200;
+
+/// So many moves of one resource are followed forwards.
+const MOVES: usize = 100;
+
+/// What changed in a state since a plan was made, sorted by what it means for the plan (design §8).
+pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) -> Result<SincePlan, KlError> {
+    let changes = stale::changes(store, head.id, spec).await?;
+    let changes: Vec<RowChange> = changes.into_iter().filter(|change| change.spec != Some(spec.id)).collect();
+    let keys: HashSet<RowKey> = changes.iter().map(|change| change.key.clone()).collect();
+    let (before, after) = if changes.is_empty() {
+        (HashMap::new(), HashMap::new())
+    } else {
+        (bodies(store, head.id, Some(spec.state.serial), &keys).await?, bodies(store, head.id, None, &keys).await?)
+    };
+    let row = |change: &RowChange| ChangedRow {
+        row: change.key.to_string(),
+        serial: change.serial,
+        run: change.run,
+        actor: change.actor.clone(),
+    };
+    let sorted = classify(&spec.claims(), changes.iter().map(|change| (change.key.clone(), row(change))).collect());
+    let by_name: HashMap<String, RowChange> =
+        changes.into_iter().map(|change| (change.key.to_string(), change)).collect();
+    let classes = [(Meaning::Write, sorted.write), (Meaning::Read, sorted.read), (Meaning::Outside, sorted.outside)];
+    let mut found = Vec::new();
+    for (meaning, rows) in classes {
+        for row in rows {
+            let Some(change) = by_name.get(&row.row) else { continue };
+            let (touched, attributes) = match (before.get(&change.key), after.get(&change.key)) {
+                (Some(before), Some(after)) => (Touched::Changed, changed_attributes(before, after)),
+                (None, Some(_)) => (Touched::Created, Vec::new()),
+                // What came and went again since the plan is gone, too.
+                (_, None) => (Touched::Removed, Vec::new()),
+            };
+            let cause = Cause {
+                serial: change.serial,
+                at: change.at,
+                actor: change.actor.clone(),
+                origin: change.origin.clone(),
+                run: change.run,
+                spec: change.spec,
+            };
+            found.push(Change { meaning, row: row.row, touched, attributes, cause });
+        }
+    }
+    Ok(SincePlan {
+        spec: spec.id,
+        state: head.name.clone(),
+        planned_at: spec.state.serial,
+        now: head.serial,
+        changes: found,
+    })
+}
+
+/// The contents of some rows at a serial.
+async fn bodies(
+    store: &dyn Store,
+    state: StateId,
+    at: Option<Serial>,
+    keys: &HashSet<RowKey>,
+) -> Result<HashMap<RowKey, Body>, StoreError> {
+    let snapshot = store.snapshot(state, at).await?;
+    let rows = snapshot.rows.into_iter().map(|(row, _)| row).filter(|row| keys.contains(&row.key));
+    Ok(rows.map(|row| (row.key, row.body)).collect())
+}
+
+/// The life of what a pattern covers, newest first, under every name that it had: at most `limit` versions before a serial,
+/// and whether there are more.
+pub async fn life(
+    store: &dyn Store,
+    state: StateId,
+    pattern: Pattern,
+    before: Option<Serial>,
+    limit: usize,
+) -> Result<(Vec<Moment>, Option<Serial>), KlError> {
+    let mut specs = Specs { store, known: HashMap::new() };
+    let mut names = newest_names(store, &mut specs, state, pattern).await?;
+    let (mut moments, mut versions, mut at) = (Vec::new(), 0, None);
+    'names: loop {
+        let claims: Vec<Claim> = names.iter().cloned().map(Claim::write).collect();
+        let page = store.versions_touching(state, &claims, at, PAGE).await?;
+        if page.is_empty() {
+            return Ok((moments, None));
+        }
+        for version in page {
+            let spec = specs.of(&version).await?;
+            at = Some(version.serial);
+            if before.is_none_or(|before| version.serial < before) {
+                if versions == limit {
+                    return Ok((moments, Some(version.serial.next())));
+                }
+                versions += 1;
+                moments.extend(happened(&version, spec.as_ref()));
+            }
+            let moves: Vec<(Address, Address)> = spec.iter().flat_map(moves).collect();
+            let here = |to: &Address| names.iter().any(|name| name.covers(&Pattern::Resource(to.clone())));
+            let came: Vec<(Address, Address)> = moves.into_iter().filter(|(_, to)| here(to)).collect();
+            if !came.is_empty() {
+                // Before this version it stood elsewhere; whatever stood here then was something else.
+                names.retain(|name| !came.iter().any(|(_, to)| *name == Pattern::Resource(to.clone())));
+                names.extend(came.into_iter().map(|(from, _)| Pattern::Resource(from)));
+                continue 'names;
+            }
+        }
+    }
+}
+
+/// Where what a pattern covers stands now, or stood last: moves are followed forwards.
+async fn newest_names(
+    store: &dyn Store,
+    specs: &mut Specs<'_>,
+    state: StateId,
+    pattern: Pattern,
+) -> Result<Vec<Pattern>, KlError> {
+    let mut names = vec![pattern];
+    for _ in 0..MOVES {
+        let claims: Vec<Claim> = names.iter().cloned().map(Claim::write).collect();
+        let Some(newest) = store.versions_touching(state, &claims, None, 1).await?.pop() else { break };
+        if newest.rows.iter().any(|(_, touched)| *touched != Touched::Removed) {
+            break;
+        }
+        let Some(spec) = specs.of(&newest).await? else { break };
+        let left = |from: &Address| names.iter().any(|name| name.covers(&Pattern::Resource(from.clone())));
+        let next: Vec<Pattern> =
+            moves(&spec).filter(|(from, _)| left(from)).map(|(_, to)| Pattern::Resource(to)).collect();
+        if next.is_empty() {
+            break;
+        }
+        names = next;
+    }
+    Ok(names)
+}
+
+/// Each move of a spec: from where, and to where.
+fn moves(spec: &PlanSpec) -> impl Iterator<Item = (Address, Address)> + '_ {
+    spec.write.iter().filter_map(|entry| Some((entry.moved_from.clone()?, entry.address.clone())))
+}
+
+/// What a version did, in the words of its spec where it has one.
+fn happened(version: &Version, spec: Option<&PlanSpec>) -> Vec<Moment> {
+    let moment = |(key, touched): &(RowKey, Touched)| {
+        let address = key.address();
+        let entries = || spec.iter().flat_map(|spec| &spec.write);
+        let entry = entries().find(|entry| Some(&entry.address) == address);
+        let went = entries().find(|entry| entry.moved_from.is_some() && entry.moved_from.as_ref() == address);
+        Moment {
+            row: key.to_string(),
+            touched: *touched,
+            moved_from: entry.and_then(|entry| entry.moved_from.as_ref()).map(ToString::to_string),
+            moved_to: went.map(|entry| entry.address.to_string()),
+            attributes: entry.map(|entry| entry.print.changed.clone()).unwrap_or_default(),
+            source: version.source.word(),
+            cause: cause(version),
+        }
+    };
+    version.rows.iter().map(moment).collect()
+}
+
+fn cause(version: &Version) -> Cause {
+    Cause {
+        serial: version.serial,
+        at: version.at,
+        actor: version.actor.clone(),
+        origin: version.origin.clone(),
+        run: version.run,
+        spec: version.spec,
+    }
+}
+
+/// The specs behind versions, each read once.
+struct Specs<'s> {
+    store: &'s dyn Store,
+    known: HashMap<SpecId, Option<PlanSpec>>,
+}
+
+impl Specs<'_> {
+    /// None where there was none, or none that can still be read.
+    async fn of(&mut self, version: &Version) -> Result<Option<PlanSpec>, StoreError> {
+        let Some(id) = version.spec else { return Ok(None) };
+        if let Some(known) = self.known.get(&id) {
+            return Ok(known.clone());
+        }
+        let spec = match self.store.spec_find(id).await {
+            Ok(stored) => PlanSpec::read(&stored.spec.document).ok(),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        self.known.insert(id, spec.clone());
+        Ok(spec)
+    }
+}
+
+/// Who changed each row of the trunk last: those that a pattern meets, behind an address, at most about `limit`; and the
+/// address after which there are more. All rows of one address stand on one page.
+pub async fn blame(
+    store: &dyn Store,
+    state: StateId,
+    pattern: &Pattern,
+    after: Option<String>,
+    limit: usize,
+) -> Result<(Vec<Blame>, Option<String>), KlError> {
+    let mut mark = after.map(|address| RowMark { address, number: i64::MAX });
+    let mut found: Vec<RowOrigin> = Vec::new();
+    loop {
+        let page = store.row_origins(state, mark.as_ref(), PAGE).await?;
+        let Some(last) = page.last() else {
+            return Ok((found.iter().map(blamed).collect(), None));
+        };
+        mark = Some(last.mark.clone());
+        for row in page {
+            let meets = match row.key.pattern() {
+                Some(own) => pattern.intersects(&own),
+                None => *pattern == Pattern::Everything,
+            };
+            if !meets {
+                continue;
+            }
+            if let Some(last) = found.last()
+                && found.len() >= limit
+                && last.mark.address != row.mark.address
+            {
+                let more = last.mark.address.clone();
+                return Ok((found.iter().map(blamed).collect(), Some(more)));
+            }
+            found.push(row);
+        }
+    }
+}
+
+fn blamed(row: &RowOrigin) -> Blame {
+    Blame { row: row.key.to_string(), source: row.version.source.word(), cause: cause(&row.version) }
+}

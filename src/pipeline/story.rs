@@ -1,0 +1,81 @@
+//! From what the store knows of a run to what is told of it.
+
+use std::collections::BTreeMap;
+
+use super::request;
+use crate::domain::id::RunId;
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::event::RunEvent;
+use crate::domain::run::fidelity::fidelity;
+use crate::domain::run::{Run, RunKind};
+use crate::error::KlError;
+use crate::report::explain::{Committed, RunFacts};
+use crate::store::model::{CommitMode, VersionQuery};
+use crate::store::{Store, StoreError};
+
+/// So many of the runs that a timeline names are looked up.
+const MAX_OTHERS: usize = 50;
+
+/// Everything that is known of a run.
+pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
+    let apply = request::of_run(store, run.id, run.origin.job_url.clone()).await?;
+    // A spec that another version of kl has stored can still be told apart from what happened.
+    let spec = match run.spec {
+        Some(id) => found(store.spec_find(id).await)?.and_then(|stored| PlanSpec::read(&stored.spec.document).ok()),
+        None => None,
+    };
+    let mut named: Vec<RunId> = Vec::new();
+    let mut soft = Vec::new();
+    for recorded in &apply.events {
+        match &recorded.event {
+            RunEvent::Waiting { behind } => named.extend(behind),
+            RunEvent::Reserved { beside, .. } => named.extend(beside.iter().map(|neighbour| neighbour.run)),
+            RunEvent::Reclaimed { from } => named.push(*from),
+            RunEvent::SoftRows { taken, .. } => soft.extend(taken.iter().cloned()),
+            _ => {}
+        }
+    }
+    named.sort();
+    named.dedup();
+    let mut others = BTreeMap::new();
+    for id in named.into_iter().take(MAX_OTHERS) {
+        if let Some(other) = found(store.run_find(id).await)? {
+            others.insert(id, request::nearby(other));
+        }
+    }
+    let heads = store.state_list().await?;
+    let state = heads.into_iter().find(|head| head.id == run.state).map(|head| head.name);
+    let state = state.ok_or_else(|| KlError::failed("the state of the run does not exist"))?;
+    let committed = committed(store, &run, spec.as_ref(), &soft).await?;
+    Ok(RunFacts { run, state, apply, spec, others, committed })
+}
+
+/// The version that a run made, as far as it is still there, compared with the spec.
+async fn committed(
+    store: &dyn Store,
+    run: &Run,
+    spec: Option<&PlanSpec>,
+    soft: &[String],
+) -> Result<Option<Committed>, KlError> {
+    let Some(serial) = run.result_serial else { return Ok(None) };
+    let query = VersionQuery { before: Some(serial.next()), limit: 1, with_rows: true };
+    let version = store.version_list(run.state, query).await?.pop().filter(|version| version.serial == serial);
+    Ok(version.map(|version| Committed {
+        serial,
+        mode: match version.mode {
+            CommitMode::RowDelta => "row-delta",
+            CommitMode::Snapshot => "snapshot",
+        },
+        rows: version.rows.iter().map(|(row, touched)| format!("{} {row}", touched.sign())).collect(),
+        fidelity: spec.filter(|_| run.kind == RunKind::Apply).map(|spec| fidelity(spec, &version.rows, soft)),
+    }))
+}
+
+/// None for what `kl gc` has removed.
+fn found<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(StoreError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,257 @@
+//! The story of a run in sentences, each with the facts behind it: why it was allowed beside others, why it waited or was
+//! refused, how it was planned again, whether it committed exactly what was planned.
+
+mod facts;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::comment::result::advice;
+use super::comment::status::Status;
+use super::page::Page;
+use super::phrase::Phrase;
+use super::story::{self, Told, Tone};
+use super::style::{between, count, duration};
+use super::view::{ApplyView, NearbyRun};
+use super::{cells, conflict};
+use crate::domain::id::{RunId, Serial, StateName};
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::event::{RecordedEvent, RunEvent};
+use crate::domain::run::fidelity::Fidelity;
+use crate::domain::run::{Run, RunStatus};
+
+pub(in crate::report) use facts::blockers;
+
+/// So many facts stand behind one sentence; the rest is counted.
+const MOST: usize = 20;
+
+/// Everything that is known of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFacts {
+    /// The run.
+    pub run: Run,
+    /// Its state's name.
+    pub state: StateName,
+    /// Its timeline, and who else was at work.
+    pub apply: ApplyView,
+    /// The spec that it applies.
+    pub spec: Option<PlanSpec>,
+    /// Runs that its timeline names, as far as the store still knows them.
+    pub others: BTreeMap<RunId, NearbyRun>,
+    /// The version that it made, compared with the spec.
+    pub committed: Option<Committed>,
+}
+
+/// The version that a run made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// Its serial.
+    pub serial: Serial,
+    /// `row-delta` or `snapshot`.
+    pub mode: &'static str,
+    /// What it changed, each row with a sign in front.
+    pub rows: Vec<String>,
+    /// How that compares with the spec, where the run applied one.
+    pub fidelity: Option<Fidelity>,
+}
+
+/// The questions that the sentences answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// What it set out to do.
+    Plan,
+    /// Whether the plan still held.
+    Since,
+    /// Why it was allowed, waited, or was refused.
+    Others,
+    /// How planning again came out.
+    Replan,
+    /// What happened while it worked.
+    Work,
+    /// What came of it.
+    Outcome,
+    /// What to do now.
+    Next,
+}
+
+/// One sentence with what stands behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// The question that it answers.
+    pub topic: Topic,
+    /// The sentence.
+    pub told: Told,
+    /// The facts behind it.
+    pub facts: Vec<Phrase>,
+    /// The place in the run's timeline, for a sentence about an event.
+    pub seq: Option<i64>,
+}
+
+impl Topic {
+    /// The question in words.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Plan => "What it set out to do",
+            Self::Since => "Did the plan still hold?",
+            Self::Others => "Who else was there?",
+            Self::Replan => "What did planning again say?",
+            Self::Work => "What happened while it worked?",
+            Self::Outcome => "What came of it?",
+            Self::Next => "What to do now",
+        }
+    }
+
+    /// One word for programs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Since => "since_plan",
+            Self::Others => "others",
+            Self::Replan => "replan",
+            Self::Work => "work",
+            Self::Outcome => "outcome",
+            Self::Next => "next",
+        }
+    }
+}
+
+fn point(topic: Topic, tone: Tone, phrase: Phrase, facts: Vec<Phrase>) -> Point {
+    Point { topic, told: Told { tone, phrase }, facts, seq: None }
+}
+
+/// The sentences, in the order of their questions and of time.
+#[must_use]
+pub fn points(story: &RunFacts) -> Vec<Point> {
+    let mut points: Vec<Point> = facts::plan(story).into_iter().collect();
+    points.extend(story.apply.events.iter().filter_map(|recorded| of_event(story, recorded)));
+    if !story.run.conflict.is_empty() {
+        let phrase = Phrase::own("Refused: ").strong(conflict::title(&story.run.conflict));
+        points.push(point(Topic::Others, Tone::Alarm, phrase, facts::blockers(&story.run.conflict)));
+    }
+    points.extend(facts::resources(&story.apply.events));
+    points.extend(facts::outcome(story));
+    let next = advice(Some(&story.run), &Status::of_apply(&story.apply));
+    points.extend(next.into_iter().map(|step| point(Topic::Next, Tone::Quiet, Phrase::default().prose(step), vec![])));
+    points.sort_by_key(|point| point.topic);
+    points
+}
+
+/// The sentence for an event: as the timeline has it, and where that says nothing, what it means for the questions here.
+fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
+    let event = &recorded.event;
+    let topic = match event {
+        RunEvent::SpecLoaded { .. } => Topic::Plan,
+        RunEvent::StaleCheckPassed { .. } | RunEvent::StaleCheckFailed { .. } => Topic::Since,
+        RunEvent::Waiting { .. } | RunEvent::Reserved { .. } | RunEvent::Reclaimed { .. } => Topic::Others,
+        RunEvent::LaneChosen { .. }
+        | RunEvent::FellBack { .. }
+        | RunEvent::VersionsDiffer { .. }
+        | RunEvent::Replanned { .. } => Topic::Replan,
+        RunEvent::Committed { .. }
+        | RunEvent::Quarantined { .. }
+        | RunEvent::InFlight { .. }
+        | RunEvent::NotRecovered { .. }
+        | RunEvent::Aborted { .. }
+        | RunEvent::LeaseLost => Topic::Outcome,
+        _ => Topic::Work,
+    };
+    let told = match event {
+        RunEvent::StaleCheckPassed { outside } if outside.is_empty() => Told {
+            tone: Tone::Good,
+            phrase: Phrase::own("Nothing had changed in the state since the plan that could matter to it"),
+        },
+        RunEvent::ApplyFinished { success: true } => {
+            Told { tone: Tone::Good, phrase: Phrase::own("Terraform finished well") }
+        }
+        RunEvent::ApplyFinished { success: false } => {
+            Told { tone: Tone::Alarm, phrase: Phrase::own("Terraform failed") }
+        }
+        RunEvent::ApplyStarted => {
+            let after = duration(between(story.run.started_at, recorded.at));
+            Told { tone: Tone::Quiet, phrase: Phrase::own(format!("Terraform began to apply {after} after the start")) }
+        }
+        event => story::told(event)?,
+    };
+    Some(Point { topic, told, facts: facts::behind(story, event), seq: Some(recorded.seq) })
+}
+
+/// The run in one sentence.
+#[must_use]
+pub fn headline(story: &RunFacts) -> Phrase {
+    let run = &story.run;
+    let request = conflict::request(&run.origin).map(|request| format!(" for {request}")).unwrap_or_default();
+    let line = Phrase::own("Run ")
+        .name(run.id.to_string())
+        .and(format!(": {} of ", run.kind.word()))
+        .strong(story.state.as_str())
+        .and(" by ")
+        .strong(run.actor.0.clone())
+        .and(request)
+        .and(", ");
+    let line = line.then(cells::status(run.status));
+    match (run.result_serial, run.status, run.ended_at) {
+        (Some(serial), ..) => line.and(format!(" as serial {serial}")),
+        (None, status, Some(end)) if status != RunStatus::Committed => {
+            line.and(format!(" after {}", duration(between(run.started_at, end))))
+        }
+        _ => line,
+    }
+}
+
+/// The story for people.
+#[must_use]
+pub fn page(story: &RunFacts) -> Page {
+    let mut page = Page::default();
+    page.title(headline(story));
+    let mut topic = None;
+    for point in points(story) {
+        if topic != Some(point.topic) {
+            page.title(Phrase::own(point.topic.title()));
+            topic = Some(point.topic);
+        }
+        let more = point.facts.len().saturating_sub(MOST);
+        let mut facts: Vec<Phrase> = point.facts.into_iter().take(MOST).collect();
+        if more > 0 {
+            facts.push(Phrase::own(format!("and {} more", count(more, "fact"))));
+        }
+        page.point(point.told, facts);
+    }
+    page
+}
+
+/// The story for programs.
+#[must_use]
+pub fn document(story: &RunFacts) -> Value {
+    let points: Vec<Value> = points(story)
+        .iter()
+        .map(|point| {
+            json!({
+                "topic": point.topic.word(),
+                "tone": format!("{:?}", point.told.tone).to_lowercase(),
+                "sentence": point.told.phrase.bare(),
+                "facts": point.facts.iter().map(Phrase::bare).collect::<Vec<_>>(),
+                "event": point.seq,
+            })
+        })
+        .collect();
+    json!({
+        "run": story.run.id,
+        "state": story.state,
+        "kind": story.run.kind,
+        "status": story.run.status,
+        "actor": story.run.actor,
+        "origin": story.run.origin,
+        "spec": story.run.spec,
+        "source_serial": story.run.source_serial,
+        "result_serial": story.run.result_serial,
+        "headline": headline(story).bare(),
+        "points": points,
+        "exactly_as_planned": story.committed.as_ref().and_then(|one| one.fidelity.as_ref()).map(Fidelity::exact),
+        "fidelity": story.committed.as_ref().and_then(|one| one.fidelity.as_ref()),
+    })
+}

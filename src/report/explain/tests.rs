@@ -1,0 +1,105 @@
+//! Stories by example.
+
+use super::*;
+use crate::domain::address::Address;
+use crate::domain::coordination::reservation::HeldAs;
+use crate::domain::plan::action::Action;
+use crate::domain::run::fidelity::fidelity;
+use crate::domain::state::{RowKey, Touched};
+use crate::report::fixture::{Plan, apply, beginning, blocker, changed_row, entry, run};
+
+fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
+    let apply = apply(run.clone(), events);
+    let others = apply.beside.iter().map(|other| (other.run, other.clone())).collect();
+    RunFacts { run, state: StateName::new("prod").unwrap(), apply, spec: None, others, committed: None }
+}
+
+fn told(story: &RunFacts) -> String {
+    anstream::adapter::strip_str(&page(story).terminal()).to_string()
+}
+
+#[test]
+fn a_commit_names_its_neighbours_and_whether_it_was_exact() {
+    let mut story = facts(run(RunStatus::Committed), beginning());
+    let fidelity = Fidelity { as_planned: 6, along: vec!["data.aws_ami.x".to_owned()], ..Fidelity::default() };
+    let rows = vec!["+ module.nat.aws_eip.this".to_owned()];
+    story.committed = Some(Committed { serial: Serial(43), mode: "row-delta", rows, fidelity: Some(fidelity) });
+    insta::assert_snapshot!(told(&story));
+    insta::assert_snapshot!(page(&story).markdown());
+    assert_eq!(document(&story)["exactly_as_planned"], true);
+
+    let fidelity = Fidelity { as_planned: 1, unplanned: vec!["aws_vpc.`x`".to_owned()], ..Fidelity::default() };
+    story.committed.as_mut().unwrap().fidelity = Some(fidelity);
+    let text = told(&story);
+    assert!(
+        text.contains("! Not exactly what was planned: 1 row as planned, and\n      not planned: aws_vpc.`x`"),
+        "{text}"
+    );
+    assert_eq!(document(&story)["exactly_as_planned"], false);
+}
+
+#[test]
+fn a_refusal_says_who_and_what_to_do() {
+    let mut refused = run(RunStatus::Conflict);
+    refused.conflict = vec![blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"])];
+    let waited = vec![(600, RunEvent::Waiting { behind: vec![refused.conflict[0].reservation.run] })];
+    insta::assert_snapshot!(told(&facts(refused, waited)));
+}
+
+#[test]
+fn a_stale_plan_says_which_rows_and_by_whom() {
+    let failed = RunEvent::StaleCheckFailed {
+        read: vec![changed_row("aws_vpc.main")],
+        write: vec![changed_row("aws_subnet.a")],
+        revalidate: false,
+    };
+    insta::assert_snapshot!(told(&facts(run(RunStatus::Stale), vec![(601, failed)])));
+}
+
+#[test]
+fn a_version_is_what_was_planned_or_it_is_told_what_is_not() {
+    let address = |text: &str| Address::parse(text).unwrap();
+    let mut moved = entry("a.new", Action::NoOp, &[], "");
+    moved.moved_from = Some(address("a.old"));
+    let spec = Plan::new("prod")
+        .write("a.made", Action::Create, &["x"], "")
+        .write("a.other", Action::Update, &["x"], "")
+        .write("a.gone", Action::Delete, &[], "")
+        .write("a.again", Action::DeleteCreate, &["id"], "")
+        .entry(moved)
+        .output("o", Action::Update)
+        .spec();
+    let row = |text: &str, touched| {
+        let key = match text.strip_prefix("output.") {
+            Some(name) => RowKey::Output(name.to_owned()),
+            None => RowKey::object(address(text)),
+        };
+        (key, touched)
+    };
+    let mut rows = vec![
+        row("a.made", Touched::Created),
+        row("a.other", Touched::Changed),
+        row("a.gone", Touched::Removed),
+        row("a.again", Touched::Changed),
+        row("a.old", Touched::Removed),
+        row("a.new", Touched::Created),
+        row("output.o", Touched::Changed),
+        row("data.d.read", Touched::Changed),
+        row("a.soft", Touched::Changed),
+    ];
+    let soft = ["a.soft".to_owned()];
+    let exact = fidelity(&spec, &rows, &soft);
+    assert!(exact.exact(), "{exact:?}");
+    assert_eq!(
+        (exact.as_planned, exact.along.as_slice()),
+        (7, ["data.d.read".to_owned(), "a.soft".to_owned()].as_slice())
+    );
+
+    rows[1].1 = Touched::Removed;
+    rows.remove(0);
+    let found = fidelity(&spec, &rows, &[]);
+    assert!(!found.exact());
+    assert_eq!(found.otherwise, ["a.other (removed)"]);
+    assert_eq!(found.unchanged, ["a.made"]);
+    assert_eq!(found.unplanned, ["a.soft"]);
+}

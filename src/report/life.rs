@@ -1,0 +1,244 @@
+//! What happened to rows, in tables: since a plan, in the life of one resource, and who changed each row last.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::cells;
+use super::page::Page;
+use super::phrase::Phrase;
+use super::story::Tone;
+use super::style::count;
+use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
+use crate::domain::run::Origin;
+use crate::domain::state::Touched;
+
+/// So many names of attributes stand in a cell; the rest is counted.
+const NAMED: usize = 8;
+
+/// The version that something happened in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// Its serial.
+    pub serial: Serial,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Who.
+    pub actor: Actor,
+    /// From where.
+    pub origin: Origin,
+    /// The run.
+    pub run: Option<RunId>,
+    /// The spec.
+    pub spec: Option<SpecId>,
+}
+
+/// What a changed row is to a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Meaning {
+    /// The plan writes it.
+    Write,
+    /// The plan reads it.
+    Read,
+    /// The plan does neither.
+    Outside,
+}
+
+/// A row that changed since a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What it is to the plan.
+    pub meaning: Meaning,
+    /// Which row.
+    pub row: String,
+    /// What happened to it since the plan, all in all.
+    pub touched: Touched,
+    /// The names of the attributes that differ from what the plan saw.
+    pub attributes: Vec<String>,
+    /// The newest version that changed it.
+    pub cause: Cause,
+}
+
+/// What changed since a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SincePlan {
+    /// The plan.
+    pub spec: SpecId,
+    /// Its state.
+    pub state: StateName,
+    /// The serial that it was made at.
+    pub planned_at: Serial,
+    /// The serial of the trunk now.
+    pub now: Serial,
+    /// What changed: what it writes, what it reads, everything else.
+    pub changes: Vec<Change>,
+}
+
+impl SincePlan {
+    /// How many changes mean this for the plan.
+    #[must_use]
+    pub fn number(&self, meaning: Meaning) -> usize {
+        self.changes.iter().filter(|change| change.meaning == meaning).count()
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        let line = Phrase::own("Plan ")
+            .name(self.spec.to_string())
+            .and(", made at serial ")
+            .strong(self.planned_at.to_string());
+        page.title(line.and(format!("; {} is at serial ", self.state.as_str())).strong(self.now.to_string()));
+        let (write, read) = (self.number(Meaning::Write), self.number(Meaning::Read));
+        let outside = self.number(Meaning::Outside);
+        let tell = |tone, text: String| super::story::Told { tone, phrase: Phrase::own(text) };
+        if write + read == 0 {
+            page.point(
+                tell(Tone::Good, "The plan still holds: nothing that it reads or writes has changed".to_owned()),
+                vec![],
+            );
+        } else {
+            let rows = format!("{} that it writes, {read} that it reads", count(write, "row"));
+            page.point(
+                tell(Tone::Alarm, format!("The plan no longer holds as it was reviewed: changed are {rows}")),
+                vec![],
+            );
+        }
+        if outside > 0 {
+            let rows = count(outside, "row");
+            page.point(
+                tell(
+                    Tone::Good,
+                    format!("Outside of what it reads and writes, {rows} changed; that does not matter to it"),
+                ),
+                vec![],
+            );
+        }
+        if self.changes.is_empty() {
+            return page;
+        }
+        let row = |change: &Change| {
+            let meaning = match change.meaning {
+                Meaning::Write => Phrase::toned(Tone::Alarm, "it writes"),
+                Meaning::Read => Phrase::toned(Tone::Alarm, "it reads"),
+                Meaning::Outside => Phrase::toned(Tone::Good, "outside"),
+            };
+            let mut cells = vec![meaning, Phrase::name_of(change.row.clone()), Phrase::own(change.touched.word())];
+            cells.push(Phrase::default().names(&change.attributes, NAMED));
+            cells.extend(cause(&change.cause));
+            cells
+        };
+        let head = ["Plan", "Row", "What", "Attributes", "Serial", "When", "Actor", "Request", "Run"];
+        page.grid(&head, &self.changes.iter().map(row).collect::<Vec<_>>());
+        page
+    }
+
+    /// For programs.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let of = |meaning| self.changes.iter().filter(|change| change.meaning == meaning).collect::<Vec<_>>();
+        json!({
+            "spec": self.spec,
+            "state": self.state,
+            "planned_at": self.planned_at,
+            "serial": self.now,
+            "fresh": self.number(Meaning::Write) + self.number(Meaning::Read) == 0,
+            "write": of(Meaning::Write),
+            "read": of(Meaning::Read),
+            "outside": of(Meaning::Outside),
+        })
+    }
+}
+
+/// `Serial, When, Actor, Request, Run`.
+fn cause(cause: &Cause) -> Vec<Phrase> {
+    vec![
+        Phrase::own(cause.serial.to_string()),
+        cells::time(cause.at),
+        Phrase::own(cause.actor.0.clone()),
+        cells::request(&cause.origin),
+        cause.run.map(cells::run).unwrap_or_default(),
+    ]
+}
+
+/// Something that happened to a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Moment {
+    /// Which row.
+    pub row: String,
+    /// What happened to it.
+    pub touched: Touched,
+    /// The address that it moved from.
+    pub moved_from: Option<String>,
+    /// The address that it moved to.
+    pub moved_to: Option<String>,
+    /// The names of the attributes that were planned to change; empty where there was no plan.
+    pub attributes: Vec<String>,
+    /// How the version came to be: `apply`, `refresh`, `import`, `recover`.
+    pub source: &'static str,
+    /// The version.
+    pub cause: Cause,
+}
+
+/// The life of a resource for people.
+#[must_use]
+pub fn life(moments: &[Moment], more: Option<Serial>) -> Page {
+    let mut page = Page::default();
+    if moments.is_empty() {
+        page.note(Phrase::own("Nothing is known of it."));
+        return page;
+    }
+    let row = |moment: &Moment| {
+        let what = match (&moment.moved_from, &moment.moved_to) {
+            (Some(from), _) => Phrase::own("moved from ").name(from.clone()),
+            (None, Some(to)) => Phrase::own("moved to ").name(to.clone()),
+            (None, None) => Phrase::own(moment.touched.word()),
+        };
+        let mut cells = cause(&moment.cause);
+        cells.splice(2..2, [what, Phrase::name_of(moment.row.clone())]);
+        cells.push(Phrase::own(moment.source));
+        cells.push(Phrase::default().names(&moment.attributes, NAMED));
+        cells
+    };
+    let head = ["Serial", "When", "What", "Row", "Actor", "Request", "Run", "Source", "Attributes"];
+    page.grid(&head, &moments.iter().map(row).collect::<Vec<_>>());
+    if let Some(serial) = more {
+        page.note(Phrase::own("Earlier ones: ").name(format!("--before {serial}")));
+    }
+    page
+}
+
+/// A row of the trunk and who changed it last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Blame {
+    /// Which row.
+    pub row: String,
+    /// How the version came to be.
+    pub source: &'static str,
+    /// The version.
+    pub cause: Cause,
+}
+
+/// Who changed each row last, for people.
+#[must_use]
+pub fn blame(rows: &[Blame], more: Option<&str>) -> Page {
+    let mut page = Page::default();
+    if rows.is_empty() {
+        page.note(Phrase::own("No row."));
+        return page;
+    }
+    let row = |one: &Blame| {
+        let mut cells = vec![Phrase::name_of(one.row.clone())];
+        cells.extend(cause(&one.cause));
+        cells.insert(5, Phrase::own(one.source));
+        cells
+    };
+    let head = ["Row", "Serial", "When", "Actor", "Request", "Source", "Run"];
+    page.grid(&head, &rows.iter().map(row).collect::<Vec<_>>());
+    if let Some(after) = more {
+        page.note(Phrase::own("More: ").name(format!("--after '{after}'")));
+    }
+    page
+}

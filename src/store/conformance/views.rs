@@ -1,0 +1,93 @@
+//! What people look at: pages of runs, outlines of timelines, and which version each row comes from.
+
+use super::fixture::Fixture;
+use crate::domain::id::Actor;
+use crate::domain::run::event::{ResourceStep, RunEvent};
+use crate::domain::run::{RunEnd, RunStatus};
+use crate::store::model::{RowMark, RowOrigin, RunQuery};
+
+pub(super) async fn pages_of_runs_follow_each_other(f: &Fixture) {
+    let (state, other) = (f.state("prod").await.id, f.state("other").await.id);
+    let mut all = Vec::new();
+    for (number, actor) in ["alice", "bob", "alice", "carol", "alice", "bob", "alice"].into_iter().enumerate() {
+        all.push(f.run(if number % 3 == 2 { other } else { state }, actor).await);
+    }
+    let ended = all[0];
+    f.store.run_end(ended, &RunEnd::plain(RunStatus::Noop)).await.unwrap();
+    all.reverse();
+    let ids = |runs: &[crate::domain::run::Run]| runs.iter().map(|run| run.id).collect::<Vec<_>>();
+    let page = async |query: RunQuery| f.store.run_page(&query).await.unwrap();
+    let everything = RunQuery { limit: 100, ..RunQuery::default() };
+    assert_eq!(ids(&page(everything.clone()).await), all);
+
+    for of in [None, Some(state), Some(other)] {
+        let whole = ids(&page(RunQuery { state: of, ..everything.clone() }).await);
+        assert_eq!(whole.len(), of.map_or(7, |id| if id == state { 5 } else { 2 }));
+        let (mut walked, mut before) = (Vec::new(), None);
+        loop {
+            let next = page(RunQuery { state: of, before, limit: 2, ..RunQuery::default() }).await;
+            let Some(last) = next.last() else { break };
+            before = Some((last.started_at, last.id));
+            walked.extend(ids(&next));
+        }
+        assert_eq!(walked, whole);
+    }
+
+    let alice = page(RunQuery { actor: Some(Actor("alice".to_owned())), ..everything.clone() }).await;
+    assert_eq!(alice.len(), 4);
+    assert!(alice.iter().all(|run| run.actor.0 == "alice"));
+    let noop = page(RunQuery { status: Some(RunStatus::Noop), ..everything.clone() }).await;
+    assert_eq!(ids(&noop), [ended]);
+    for (request, count) in [(7, 7), (8, 0), (u64::MAX, 0)] {
+        assert_eq!(page(RunQuery { request: Some(request), ..everything.clone() }).await.len(), count);
+    }
+    f.tick().await;
+    let now = f.store.now().await.unwrap();
+    assert!(page(RunQuery { since: Some(now), ..everything.clone() }).await.is_empty());
+    let newest = f.store.run_find(all[0]).await.unwrap();
+    let since = page(RunQuery { since: Some(newest.started_at), ..everything }).await;
+    assert_eq!(ids(&since).first(), Some(&all[0]));
+}
+
+pub(super) async fn an_outline_leaves_out_single_resources(f: &Fixture) {
+    let run = f.run(f.state("prod").await.id, "alice").await;
+    assert!(f.store.event_outline(run).await.unwrap().is_empty());
+    let resource = RunEvent::Resource {
+        address: "a.x".to_owned(),
+        action: "create".to_owned(),
+        step: ResourceStep::Started,
+        elapsed_seconds: 0,
+    };
+    f.store
+        .event_append(run, &[RunEvent::ApplyStarted, resource, RunEvent::ApplyFinished { success: true }])
+        .await
+        .unwrap();
+    let outline = f.store.event_outline(run).await.unwrap();
+    let told: Vec<_> = outline.into_iter().map(|recorded| (recorded.seq, recorded.event)).collect();
+    assert_eq!(told, [(1, RunEvent::ApplyStarted), (3, RunEvent::ApplyFinished { success: true })]);
+}
+
+pub(super) async fn every_row_names_the_version_that_made_it_so(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    assert!(f.store.row_origins(state, None, 10).await.unwrap().is_empty());
+    f.commit(state, "alice", &["a.x=1", "a.y=1", "output.o=1", "a.Z=1"]).await;
+    f.commit(state, "bob", &["a.y=2", "a.gone=1"]).await;
+    f.commit(state, "carol", &["a.gone", "module.m[\"é\"].a.x=1"]).await;
+    f.commit(f.state("other").await.id, "zoe", &["a.x=1"]).await;
+    let told = |rows: &[RowOrigin]| -> Vec<String> {
+        rows.iter().map(|row| format!("{} {} {}", row.key, row.version.serial, row.version.actor)).collect()
+    };
+    let whole = told(&f.store.row_origins(state, None, 10).await.unwrap());
+    let expected = ["a.Z 1 alice", "a.x 1 alice", "a.y 2 bob", "module.m[\"é\"].a.x 3 carol", "output.o 1 alice"];
+    assert_eq!(whole, expected);
+    let (mut walked, mut after) = (Vec::new(), None);
+    loop {
+        let page = f.store.row_origins(state, after.as_ref(), 2).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.mark.clone());
+        walked.extend(told(&page));
+    }
+    assert_eq!(walked, expected);
+    let behind = RowMark { address: "a.x".to_owned(), number: i64::MAX };
+    assert_eq!(told(&f.store.row_origins(state, Some(&behind), 1).await.unwrap()), ["a.y 2 bob"]);
+}
