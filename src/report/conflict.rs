@@ -136,6 +136,14 @@ pub fn hints(blockers: &[Blocker]) -> Vec<String> {
             "run {run} failed after it had changed real objects; `kl recover {run}` brings the state back in step"
         ));
     }
+    let lock = blockers.iter().find(|blocker| blocker.reservation.held_as == HeldAs::Lock);
+    if let Some(blocker) = lock {
+        hints.push(format!(
+            "a plain terraform holds the lock of the whole state; if it is dead, `kl abort {}` or `terraform force-unlock` \
+             frees it",
+            blocker.reservation.run
+        ));
+    }
     if blockers.iter().any(|blocker| blocker.reservation.held_as == HeldAs::Run) {
         hints.push("try again when the holder is done, or let kl wait in turn with `--wait 10m`".to_owned());
         hints.push("`kl status` shows every reservation; `kl abort RUN` ends a run whose job is dead".to_owned());

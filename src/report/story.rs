@@ -152,6 +152,15 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             say(Tone::Alarm, named("Not recovered, because it was changed since: ", &rows(left)))
         }
         RunEvent::Aborted { by } => say(Tone::Alarm, Phrase::own("Ended from outside by ").prose(&by.0)),
+        RunEvent::Locked { who, operation, .. } => {
+            let who = if who.is_empty() { "a plain terraform" } else { who };
+            let what = if operation.is_empty() { String::new() } else { format!(" ({operation})") };
+            say(Tone::Good, Phrase::own("Locked the whole state for ").prose(who).prose(what))
+        }
+        RunEvent::Unlocked { forced: false, .. } => say(Tone::Quiet, Phrase::own("The lock was given back")),
+        RunEvent::Unlocked { by, forced: true } => {
+            say(Tone::Alarm, Phrase::own("The lock was taken away by ").prose(&by.0).and(" (force-unlock)"))
+        }
         RunEvent::Warning { message } => say(Tone::Careful, Phrase::own("warning: ").prose(message)),
         RunEvent::Resource { .. }
         | RunEvent::LeaseRenewed { .. }

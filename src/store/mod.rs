@@ -25,6 +25,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Blocker, Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::request::RequestRef;
@@ -38,9 +39,10 @@ pub use roles::Roles;
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
-    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, NewSpec, Noted,
-    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark,
-    RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
+    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
+    LockTaken, LockWrite, NewSpec, Noted, OpenSpec, PlainLock, PlanResult, PostedComment, ProjectRecord, RequestFacts,
+    RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest, StoredSpec,
+    Version, VersionQuery,
 };
 
 /// Why the store could not do what was asked.
@@ -411,6 +413,31 @@ pub trait Store: Send + Sync {
 
     /// Frees the quarantine of a run that has ended (`kl recover --discard`). Returns how many reservations it had.
     async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError>;
+
+    /// Takes the lock of the whole state for a plain Terraform, as the reservation of a new run without an expiry: in one
+    /// transaction against all runs (design §12). Ended leases in the way are reclaimed as in
+    /// [`Store::reservation_acquire`]. A lock that has this id already is granted again, as the run that holds it; when
+    /// the lock is refused, the run is not recorded. `NotFound` when the state does not exist.
+    async fn lock_take(&self, run: &NewRun, info: &LockInfo) -> Result<LockTaken, StoreError>;
+
+    /// The lock that a plain Terraform holds on a state.
+    async fn lock_find(&self, state: StateId) -> Result<Option<PlainLock>, StoreError>;
+
+    /// Writes a version for who holds the lock of this id, which stays: in one transaction, as in
+    /// [`Store::run_commit`], with an event. `Stale` when the state is not at serial `base`, which the changes were told
+    /// by. Nothing is written by anybody but the lock's holder.
+    async fn lock_write(
+        &self,
+        state: StateId,
+        id: &LockId,
+        base: Serial,
+        commit: &Commit,
+    ) -> Result<LockWrite, StoreError>;
+
+    /// Ends the lock of a plain Terraform, with an event, and its run: `committed` or `noop` when it was returned,
+    /// `failed` when it was left behind, `aborted` when it was taken away. Never touches any other reservation. To return
+    /// a lock twice changes nothing.
+    async fn lock_free(&self, state: StateId, end: &LockEnd, by: &Actor) -> Result<LockFreed, StoreError>;
 
     /// Remembers what the forge says of a request now, and returns what is known of it then. The last word counts,
     /// except that a merged request stays merged: news of it that do not speak of the merge change nothing. A merge

@@ -2,6 +2,7 @@
 
 mod check;
 mod garbage;
+mod lock;
 mod request;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use crate::domain::state::{Body, ContentHash, Row, RowKey};
 pub use crate::domain::state::Touched;
 pub use check::{CheckReport, Invariant, Looked, Violation};
 pub use garbage::{Garbage, GarbageKind, Retention};
+pub use lock::{LockEnd, LockFreed, LockTaken, LockWrite, PlainLock};
 pub use request::{
     ApplyRecord, ApplyResult, CommentLock, Noted, OpenSpec, PlanOutcome, PlanRecord, PlanResult, PostedComment,
     ProjectPlace, ProjectRecord, RequestFacts, RequestQuery, SpecAt, StoredRequest,
@@ -98,6 +100,8 @@ pub enum Source {
     Import,
     /// `kl recover`.
     Recover,
+    /// A plain `terraform`, by way of the HTTP backend.
+    Http,
 }
 
 impl Source {
@@ -109,6 +113,7 @@ impl Source {
             Self::Refresh => "refresh",
             Self::Import => "import",
             Self::Recover => "recover",
+            Self::Http => "http",
         }
     }
 }

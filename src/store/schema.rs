@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 5;
+pub(in crate::store) const VERSION: i64 = 6;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -18,6 +18,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (3, "leftovers", include_str!("../../migrations/postgres/0003_leftovers.sql")),
         (4, "gc", include_str!("../../migrations/postgres/0004_gc.sql")),
         (5, "views", include_str!("../../migrations/postgres/0005_views.sql")),
+        (6, "plain_locks", include_str!("../../migrations/postgres/0006_plain_locks.sql")),
     ])
 }
 
@@ -29,6 +30,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (3, "leftovers", include_str!("../../migrations/sqlite/0003_leftovers.sql")),
         (4, "gc", include_str!("../../migrations/sqlite/0004_gc.sql")),
         (5, "views", include_str!("../../migrations/sqlite/0005_views.sql")),
+        (6, "plain_locks", include_str!("../../migrations/sqlite/0006_plain_locks.sql")),
     ])
 }
 

@@ -4,6 +4,7 @@ pub mod claim_index;
 pub mod compact;
 pub mod forecast;
 pub mod lane;
+pub mod lock;
 pub mod reservation;
 pub mod slice;
 pub mod staleness;

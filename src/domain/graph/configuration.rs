@@ -185,6 +185,8 @@ pub struct ModuleConfig {
     pub removals: Vec<Traversal>,
     /// Whether a `backend` or `cloud` block stands in it.
     pub has_backend: bool,
+    /// Where that says that the state is: the kind of the backend, or `cloud`. The last one counts.
+    pub backend: Option<String>,
 }
 
 impl Step {

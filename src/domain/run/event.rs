@@ -192,6 +192,22 @@ pub enum RunEvent {
         /// By whom.
         by: Actor,
     },
+    /// A plain `terraform` took the lock of the whole state.
+    Locked {
+        /// The id that it gave the lock.
+        id: String,
+        /// What it does, as `OperationTypeApply`; empty when it did not say.
+        operation: String,
+        /// Who it says it is; empty when it did not say.
+        who: String,
+    },
+    /// The lock of the whole state was given back.
+    Unlocked {
+        /// By whom.
+        by: Actor,
+        /// Whether by somebody else than its holder: `terraform force-unlock`.
+        forced: bool,
+    },
     /// Something that a person should know, in a sentence.
     Warning {
         /// The sentence.

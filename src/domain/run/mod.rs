@@ -25,6 +25,8 @@ pub enum RunKind {
     Import,
     /// `kl recover`.
     Recover,
+    /// A plain `terraform`, by way of the HTTP backend.
+    Plain,
 }
 
 /// Where a run stands. `Committed` and those after it are ends.
@@ -114,13 +116,16 @@ impl RunKind {
             Self::Refresh => "refresh",
             Self::Import => "import",
             Self::Recover => "recover",
+            Self::Plain => "plain",
         }
     }
 
     /// Reads the stored word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Apply, Self::Refresh, Self::Import, Self::Recover].into_iter().find(|kind| kind.word() == word)
+        [Self::Apply, Self::Refresh, Self::Import, Self::Recover, Self::Plain]
+            .into_iter()
+            .find(|kind| kind.word() == word)
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod delta;
 pub mod difference;
 pub mod document;
+pub mod incoming;
 mod layout;
 pub mod projection;
 pub mod row;

@@ -7,6 +7,7 @@ mod commits;
 mod fixture;
 mod footprints;
 mod garbage;
+mod locks;
 mod opening;
 mod patience;
 mod races;
@@ -110,6 +111,11 @@ cases! {
     commits::bodies_and_documents_come_back_to_the_letter covers run_commit, snapshot;
     commits::dependencies_can_be_queried covers run_commit;
     commits::an_import_keeps_its_serial covers run_commit, version_list, snapshot;
+
+    locks::a_plain_lock_and_runs_keep_each_other_out covers lock_take, lock_find, lock_free;
+    locks::a_state_is_written_by_the_holder_of_its_lock_alone covers lock_write, lock_free;
+    locks::a_lock_that_is_taken_away_is_the_lock_alone covers lock_free, run_abort;
+    locks::of_many_that_lock_at_once_one_wins covers lock_take;
 
     footprints::the_history_of_a_footprint_is_of_its_rows_alone covers versions_touching;
     footprints::a_long_history_is_searched_from_its_end covers versions_touching;

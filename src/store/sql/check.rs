@@ -85,7 +85,7 @@ const QUERIES: &[(Invariant, &str)] = &[
          FROM (SELECT state_id, run_id, source, serial,
                       COALESCE(LAG(serial) OVER (PARTITION BY state_id ORDER BY serial), 0) AS last
                FROM state_versions) v JOIN states s ON s.id = v.state_id
-         WHERE v.serial <> v.last + 1 AND v.source <> 'import' AND v.serial > s.history_from",
+         WHERE v.serial <> v.last + 1 AND v.source NOT IN ('import', 'http') AND v.serial > s.history_from",
     ),
     (
         Invariant::NewestSerial,

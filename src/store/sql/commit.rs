@@ -18,6 +18,19 @@ use crate::store::{Held, StoreError};
 
 pub(super) async fn commit(db: &mut Connection, held: &Held, commit: &Commit) -> Result<Committed, Fault> {
     let locked = reservations::fence(db, held).await?;
+    let committed = version(db, &locked, commit).await?;
+    query(concat!("UPDATE runs SET status = 'committed', result_serial = $2, ended_at = ", now!(), " WHERE id = $1"))
+        .bind(Id(held.run().0))
+        .bind(committed.serial.0)
+        .execute(&mut *db)
+        .await?;
+    reservations::release_all(db, held.run()).await?;
+    workplaces::forget(db, held.run()).await?;
+    Ok(committed)
+}
+
+/// Writes a new version for a run, under the lock of its state. What becomes of the run is the caller's.
+pub(super) async fn version(db: &mut Connection, locked: &Locked, commit: &Commit) -> Result<Committed, Fault> {
     let state = &locked.state;
     let lineage = decide::lineage(state.lineage.as_ref(), &commit.lineage)?;
     let next = state.serial.next();
@@ -26,9 +39,9 @@ pub(super) async fn commit(db: &mut Connection, held: &Held, commit: &Commit) ->
     let trunk = trunk(db, state.id, &decide::concerned(commit)).await?;
     // Only soft rows have to know who else has reserved what.
     let standing = if commit.soft.is_empty() { Vec::new() } else { reservations::standing(db, state.id).await? };
-    let changes = decide::changes(held.run(), commit, &trunk, &standing);
+    let changes = decide::changes(locked.run.id, commit, &trunk, &standing);
 
-    insert_version(db, &locked, serial, commit, &changes).await?;
+    insert_version(db, locked, serial, commit, &changes).await?;
     bulk::close(db, &changes.close, serial).await?;
     bulk::insert_bodies(db, &changes.open).await?;
     bulk::open(db, state.id, serial, codec::row_columns(&changes.open)).await?;
@@ -38,13 +51,6 @@ pub(super) async fn commit(db: &mut Connection, held: &Held, commit: &Commit) ->
         .bind(&lineage.0)
         .execute(&mut *db)
         .await?;
-    query(concat!("UPDATE runs SET status = 'committed', result_serial = $2, ended_at = ", now!(), " WHERE id = $1"))
-        .bind(Id(held.run().0))
-        .bind(serial.0)
-        .execute(&mut *db)
-        .await?;
-    reservations::release_all(db, held.run()).await?;
-    workplaces::forget(db, held.run()).await?;
     Ok(Committed { serial, rows_opened: changes.open.len(), rows_closed: changes.close.len(), left: changes.left })
 }
 

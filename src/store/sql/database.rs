@@ -8,9 +8,10 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, check, comments, commit, ending, fate, footprint, garbage, mark, migration,
+    Pool, begin_read, begin_write, check, comments, commit, ending, fate, footprint, garbage, locks, mark, migration,
     requests, reservations, runs, states, timeline, versions, workplaces,
 };
+use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::request::RequestRef;
@@ -21,9 +22,10 @@ use crate::mishap::Mishaps;
 use crate::store::care::{Care, Fate, Mark, Moment, Tries};
 use crate::store::fault::Fault;
 use crate::store::model::{
-    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, NewSpec, Noted,
-    OpenSpec, PlanResult, PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark,
-    RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest, StoredSpec, Version, VersionQuery,
+    ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
+    LockTaken, LockWrite, NewSpec, Noted, OpenSpec, PlainLock, PlanResult, PostedComment, ProjectRecord, RequestFacts,
+    RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest, StoredSpec,
+    Version, VersionQuery,
 };
 use crate::store::{Acquired, Adopted, Ask, Held, Patience, Store, StoreError, schema};
 
@@ -285,6 +287,28 @@ impl Store for Database {
 
     async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError> {
         transaction!(self, begin_write, "free the quarantine", |db| reservations::quarantine_release(db, run))
+    }
+
+    async fn lock_take(&self, run: &NewRun, info: &LockInfo) -> Result<LockTaken, StoreError> {
+        transaction!(self, begin_write, "lock the state", |db| locks::take(db, run, info))
+    }
+
+    async fn lock_find(&self, state: StateId) -> Result<Option<PlainLock>, StoreError> {
+        transaction!(self, begin_read, "read the lock", |db| locks::find(db, state))
+    }
+
+    async fn lock_write(
+        &self,
+        state: StateId,
+        id: &LockId,
+        base: Serial,
+        commit: &Commit,
+    ) -> Result<LockWrite, StoreError> {
+        transaction!(self, begin_write, "write the state", |db| locks::write(db, state, id, base, commit))
+    }
+
+    async fn lock_free(&self, state: StateId, end: &LockEnd, by: &Actor) -> Result<LockFreed, StoreError> {
+        transaction!(self, begin_write, "unlock the state", |db| locks::free(db, state, end, by))
     }
 
     async fn request_put(&self, request: &RequestRef, facts: &RequestFacts) -> Result<StoredRequest, StoreError> {

@@ -17,6 +17,7 @@ mod database;
 mod ending;
 mod footprint;
 mod garbage;
+mod locks;
 mod requests;
 mod reservations;
 mod runs;

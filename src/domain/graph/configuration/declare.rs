@@ -44,6 +44,12 @@ pub(super) fn module(blocks: Vec<Block>) -> Result<ModuleConfig, Trouble> {
                 module.removals.extend(from);
             }
             "terraform" => {
+                let mut kinds = block.body.blocks.iter().filter_map(|child| match &*child.kind {
+                    "backend" => child.labels.first().cloned(),
+                    "cloud" => Some("cloud".to_owned()),
+                    _ => None,
+                });
+                module.backend = kinds.next_back().or(module.backend.take());
                 module.has_backend |= block.body.blocks.iter().any(|child| matches!(&*child.kind, "backend" | "cloud"));
             }
             "action" => {

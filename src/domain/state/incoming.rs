@@ -1,0 +1,163 @@
+//! A whole document that a plain Terraform sends: what it changes, or why it cannot be taken.
+
+use std::collections::BTreeMap;
+
+use super::document::{DocumentHead, StateDocument};
+use super::row::{Body, ContentHash, RowKey};
+use crate::domain::id::{Lineage, Serial};
+
+/// What is known of a trunk: enough to tell what a document changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known {
+    /// Its serial; 0 before the first version.
+    pub serial: Serial,
+    /// Its lineage; none before the first version.
+    pub lineage: Option<Lineage>,
+    /// The document's other members.
+    pub head: DocumentHead,
+    /// Its rows.
+    pub rows: BTreeMap<RowKey, ContentHash>,
+}
+
+/// What a document does to a trunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// It is the trunk already: a repetition of a request whose answer was lost.
+    Same,
+    /// It changes these rows; none as a body ends the row. May be empty: then only the serial grows.
+    Changes(Vec<(RowKey, Option<Body>)>),
+}
+
+/// Why a document cannot follow a trunk.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It belongs to another history.
+    #[error("the state has lineage {has}, and the document has lineage {given}")]
+    OtherLineage {
+        /// The state's.
+        has: Lineage,
+        /// The document's.
+        given: Lineage,
+    },
+    /// It would go back.
+    #[error("the state is at serial {has}, and the document at serial {given}: serials only grow")]
+    LowerSerial {
+        /// The state's.
+        has: Serial,
+        /// The document's.
+        given: Serial,
+    },
+    /// It says that it is what the state has, and is not.
+    #[error("the state has another content at serial {0}: somebody else has written it")]
+    OtherContent(Serial),
+}
+
+/// Compares a document with the trunk that it is to follow.
+///
+/// # Errors
+/// When it has another lineage, a lower serial, or the same serial with another content.
+pub fn judge(known: &Known, document: &StateDocument) -> Result<Incoming, Unfit> {
+    let fresh = known.serial == Serial(0) && known.lineage.is_none();
+    if let (Some(has), Some(given)) = (&known.lineage, &document.lineage)
+        && has != given
+    {
+        return Err(Unfit::OtherLineage { has: has.clone(), given: given.clone() });
+    }
+    if document.serial < known.serial {
+        return Err(Unfit::LowerSerial { has: known.serial, given: document.serial });
+    }
+    let changes = changes(known, document);
+    if document.serial > known.serial || fresh {
+        return Ok(Incoming::Changes(changes));
+    }
+    if changes.is_empty() && known.head == document.head {
+        Ok(Incoming::Same)
+    } else {
+        Err(Unfit::OtherContent(known.serial))
+    }
+}
+
+/// The rows that differ: those that are new or have another content, and those that are gone.
+fn changes(known: &Known, document: &StateDocument) -> Vec<(RowKey, Option<Body>)> {
+    let mut left: BTreeMap<&RowKey, ContentHash> = known.rows.iter().map(|(key, hash)| (key, *hash)).collect();
+    let mut changes = Vec::new();
+    for row in &document.rows {
+        if left.remove(&row.key) != Some(row.body.hash()) {
+            changes.push((row.key.clone(), Some(row.body.clone())));
+        }
+    }
+    changes.extend(left.into_keys().map(|key| (key.clone(), None)));
+    changes
+}
+
+impl Known {
+    /// What is known of a trunk after it has become a document, at this serial.
+    #[must_use]
+    pub fn after(self, document: &StateDocument, serial: Serial) -> Self {
+        Self {
+            serial,
+            lineage: self.lineage.or_else(|| document.lineage.clone()),
+            head: document.head.clone(),
+            rows: document.rows.iter().map(|row| (row.key.clone(), row.body.hash())).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::read;
+    use super::*;
+
+    fn document(serial: i64, lineage: &str, outputs: &str) -> StateDocument {
+        read(&format!(
+            r#"{{"version":4,"terraform_version":"1.11.4","serial":{serial},"lineage":"{lineage}","outputs":{{{outputs}}},"resources":[]}}"#
+        ))
+        .unwrap()
+    }
+
+    const A: &str = r#""a":{"value":1,"type":"number"}"#;
+    const B: &str = r#""b":{"value":2,"type":"number"}"#;
+
+    fn known(document: &StateDocument) -> Known {
+        Known::default().after(document, document.serial)
+    }
+
+    fn names(incoming: &Incoming) -> Vec<String> {
+        match incoming {
+            Incoming::Same => vec!["same".to_owned()],
+            Incoming::Changes(rows) => {
+                rows.iter().map(|(key, body)| format!("{}{key}", if body.is_some() { '+' } else { '-' })).collect()
+            }
+        }
+    }
+
+    #[test]
+    fn only_rows_that_differ_are_changes() {
+        let before = document(1, "l", &format!("{A},{B}"));
+        let after = document(2, "l", &format!("{},{B}", A.replace('1', "3")));
+        assert_eq!(names(&judge(&known(&before), &after).unwrap()), ["+output.a"]);
+        assert_eq!(names(&judge(&known(&before), &document(5, "l", B)).unwrap()), ["-output.a"]);
+        assert_eq!(judge(&known(&before), &document(2, "l", &format!("{B},{A}"))), Ok(Incoming::Changes(Vec::new())));
+        assert_eq!(names(&judge(&Known::default(), &document(0, "l", A)).unwrap()), ["+output.a"]);
+    }
+
+    #[test]
+    fn the_same_document_once_more_is_no_change() {
+        let before = document(3, "l", A);
+        assert_eq!(judge(&known(&before), &before), Ok(Incoming::Same));
+        assert_eq!(judge(&known(&before), &document(3, "l", B)), Err(Unfit::OtherContent(Serial(3))));
+        let mut other = before.clone();
+        other.head.terraform_version = "1.12.0".to_owned();
+        assert_eq!(judge(&known(&before), &other), Err(Unfit::OtherContent(Serial(3))));
+    }
+
+    #[test]
+    fn neither_back_nor_into_another_history() {
+        let before = known(&document(3, "l", A));
+        assert_eq!(judge(&before, &document(2, "l", A)), Err(Unfit::LowerSerial { has: Serial(3), given: Serial(2) }));
+        let other = judge(&before, &document(4, "m", A));
+        assert_eq!(other, Err(Unfit::OtherLineage { has: Lineage("l".into()), given: Lineage("m".into()) }));
+        // A document without a lineage takes over the state's.
+        assert!(judge(&before, &document(4, "", A)).is_ok());
+    }
+}

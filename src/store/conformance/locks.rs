@@ -1,0 +1,173 @@
+//! Locks of plain Terraforms: reservations of the whole state, without a lease.
+
+use std::sync::Arc;
+
+use super::fixture::{Fixture, blocked, commit, new_run, write};
+use crate::domain::coordination::lock::{LockId, LockInfo};
+use crate::domain::coordination::reservation::HeldAs;
+use crate::domain::id::{Actor, RunId, Serial, StateId};
+use crate::domain::run::event::RunEvent;
+use crate::domain::run::{RunKind, RunStatus};
+use crate::store::model::{CommitMode, LockEnd, LockFreed, LockTaken, LockWrite, Source};
+use crate::store::{Store, StoreError};
+
+fn id(text: &str) -> LockId {
+    LockId(text.to_owned())
+}
+
+fn info(text: &str) -> LockInfo {
+    let document = format!(r#"{{"ID":"{text}","Operation":"OperationTypeApply","Who":"alice@laptop"}}"#);
+    LockInfo::read(document.as_bytes()).unwrap()
+}
+
+fn alice() -> Actor {
+    Actor("alice".to_owned())
+}
+
+async fn take(store: &dyn Store, state: StateId, lock: &str) -> LockTaken {
+    let run = crate::domain::run::NewRun { kind: RunKind::Plain, ..new_run(state, "alice") };
+    store.lock_take(&run, &info(lock)).await.unwrap()
+}
+
+#[track_caller]
+fn granted(taken: LockTaken) -> RunId {
+    match taken {
+        LockTaken::Granted(run) => run,
+        LockTaken::Blocked { blockers, .. } => panic!("blocked by {blockers:?}"),
+    }
+}
+
+async fn events(f: &Fixture, run: RunId) -> Vec<RunEvent> {
+    f.store.event_list(run).await.unwrap().into_iter().map(|recorded| recorded.event).collect()
+}
+
+pub(super) async fn a_plain_lock_and_runs_keep_each_other_out(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let other = f.state("other").await.id;
+    assert_eq!(f.store.lock_find(state).await.unwrap(), None);
+    let run = granted(take(&*f.store, state, "one").await);
+    let lock = f.store.lock_find(state).await.unwrap().unwrap();
+    assert_eq!((lock.run, &lock.id, &lock.holder), (run, &id("one"), &alice()));
+    let found = f.store.run_find(run).await.unwrap();
+    assert_eq!((found.kind, found.status), (RunKind::Plain, RunStatus::Reserved));
+    let reservations = f.store.reservation_list(state).await.unwrap();
+    assert_eq!((reservations[0].held_as, reservations[0].expires_at), (HeldAs::Lock, None));
+    // It does not end by itself, and a read is enough to meet it.
+    f.time_passes().await;
+    let blockers = blocked(f.ask(state, "bob", "r a.x").await.1);
+    assert_eq!((blockers[0].reservation.run, blockers[0].reservation.held_as), (run, HeldAs::Lock));
+    f.held(other, "bob", "w *").await;
+
+    // The same lock again is the same lock; another one is refused, and leaves nothing.
+    assert_eq!(granted(take(&*f.store, state, "one").await), run);
+    let LockTaken::Blocked { blockers, lock } = take(&*f.store, state, "two").await else { panic!("granted") };
+    assert_eq!((blockers.len(), blockers[0].reservation.run, lock.unwrap().id), (1, run, id("one")));
+    assert_eq!(f.store.run_list(state, false, 10).await.unwrap().len(), 2);
+    let freed = f.store.lock_free(state, &LockEnd::Returned(id("one")), &alice()).await.unwrap();
+    assert_eq!(freed, LockFreed::Freed(run));
+    assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Noop);
+
+    // The other way round: whoever holds anything is in the way, until the lease has ended.
+    let held = f.held(state, "bob", "r a.x").await;
+    let LockTaken::Blocked { blockers, lock } = take(&*f.store, state, "three").await else { panic!("granted") };
+    assert_eq!((blockers[0].reservation.run, lock), (held.run(), None));
+    f.lease_ends(held.run()).await;
+    let run = granted(take(&*f.store, state, "three").await);
+    assert_eq!(f.store.run_find(held.run()).await.unwrap().status, RunStatus::Lost);
+    assert!(
+        matches!(events(f, run).await[..], [RunEvent::Reclaimed { from }, RunEvent::Locked { .. }] if from == held.run())
+    );
+    assert!(matches!(
+        f.store.lock_take(&new_run(StateId(run.0), "x"), &info("x")).await,
+        Err(StoreError::NotFound { what: "state", .. })
+    ));
+}
+
+pub(super) async fn a_state_is_written_by_the_holder_of_its_lock_alone(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    f.commit(state, "bob", &["a.x=1", "a.y=1"]).await;
+    let change = crate::store::model::Commit {
+        source: Source::Http,
+        mode: CommitMode::Snapshot,
+        at_least: Some(Serial(7)),
+        ..commit(vec![write("a.x=2"), write("a.y=1")])
+    };
+    let by = |lock: &'static str, base: i64| {
+        let (change, store) = (change.clone(), f.store.clone());
+        async move { store.lock_write(state, &id(lock), Serial(base), &change).await }
+    };
+    assert!(matches!(by("one", 1).await, Ok(LockWrite::NotLocked)));
+    let run = granted(take(&*f.store, state, "one").await);
+    assert!(matches!(by("two", 1).await, Ok(LockWrite::Other(lock)) if lock.id == id("one")));
+    assert!(matches!(by("one", 0).await, Err(StoreError::Stale(_))));
+    assert_eq!(f.rows(state, None).await, ["a.x=1", "a.y=1"]);
+
+    let Ok(LockWrite::Committed(done)) = by("one", 1).await else { panic!("refused") };
+    assert_eq!((done.serial, done.rows_opened, done.rows_closed), (Serial(7), 1, 1));
+    assert_eq!(f.rows(state, None).await, ["a.x=2", "a.y=1"]);
+    // The lock stays, for the next write.
+    let Ok(LockWrite::Committed(done)) = by("one", 7).await else { panic!("refused") };
+    assert_eq!((done.serial, done.rows_opened), (Serial(8), 0));
+
+    let other = f.store.lock_free(state, &LockEnd::Returned(id("two")), &alice()).await.unwrap();
+    assert!(matches!(other, LockFreed::Other(lock) if lock.run == run));
+    for _ in 0..2 {
+        let freed = f.store.lock_free(state, &LockEnd::Returned(id("one")), &alice()).await.unwrap();
+        assert_eq!(freed, LockFreed::Freed(run));
+    }
+    let found = f.store.run_find(run).await.unwrap();
+    assert_eq!((found.status, found.result_serial), (RunStatus::Committed, Some(Serial(8))));
+    let unknown = f.store.lock_free(state, &LockEnd::Returned(id("never")), &alice()).await.unwrap();
+    assert_eq!(unknown, LockFreed::NotLocked);
+    assert!(matches!(by("one", 8).await, Ok(LockWrite::NotLocked)));
+    f.held(state, "bob", "w *").await;
+}
+
+pub(super) async fn a_lock_that_is_taken_away_is_the_lock_alone(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let held = f.held(state, "bob", "w a.x").await;
+    assert_eq!(f.store.lock_free(state, &LockEnd::Forced, &alice()).await.unwrap(), LockFreed::NotLocked);
+    f.store.reservation_renew(&held).await.unwrap();
+    f.store.run_commit(&held, &commit(vec![write("a.x=1")])).await.unwrap();
+
+    let run = granted(take(&*f.store, state, "one").await);
+    let carol = Actor("carol".to_owned());
+    assert_eq!(f.store.lock_free(state, &LockEnd::Forced, &carol).await.unwrap(), LockFreed::Freed(run));
+    assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Aborted);
+    assert!(events(f, run).await.contains(&RunEvent::Unlocked { by: carol, forced: true }));
+    // Its holder hears of it.
+    let late = f.store.lock_free(state, &LockEnd::Returned(id("one")), &alice()).await.unwrap();
+    assert_eq!(late, LockFreed::TakenAway(run));
+
+    // One that its holder left is no success, and one whose run is aborted is free.
+    let run = granted(take(&*f.store, state, "two").await);
+    let left = f.store.lock_free(state, &LockEnd::LeftBehind(id("two")), &alice()).await.unwrap();
+    assert_eq!(left, LockFreed::Freed(run));
+    let found = f.store.run_find(run).await.unwrap();
+    assert!(found.status == RunStatus::Failed && found.error.is_some(), "{found:?}");
+    let run = granted(take(&*f.store, state, "three").await);
+    f.store.run_abort(run, &alice()).await.unwrap();
+    assert_eq!(f.store.lock_find(state).await.unwrap(), None);
+    assert!(f.store.reservation_list(state).await.unwrap().is_empty());
+}
+
+pub(super) async fn of_many_that_lock_at_once_one_wins(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    for round in 0..3 {
+        let mut tasks = Vec::new();
+        for number in 0..20 {
+            let store: Arc<dyn Store> = f.store.clone();
+            tasks.push(tokio::spawn(async move {
+                let name = format!("{round}-{number}");
+                matches!(take(&*store, state, &name).await, LockTaken::Granted(_)).then_some(name)
+            }));
+        }
+        let mut winners = Vec::new();
+        for task in tasks {
+            winners.extend(task.await.unwrap());
+        }
+        assert_eq!(winners.len(), 1, "{winners:?}");
+        let end = LockEnd::Returned(LockId(winners.remove(0)));
+        assert!(matches!(f.store.lock_free(state, &end, &alice()).await, Ok(LockFreed::Freed(_))));
+    }
+}
