@@ -17,6 +17,7 @@ pub mod forge;
 pub mod mishap;
 pub mod pipeline;
 pub mod report;
+pub mod server;
 pub mod signals;
 pub mod store;
 pub mod telemetry;

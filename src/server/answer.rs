@@ -1,0 +1,81 @@
+//! What a request is answered: a status, a body, and the words for errors of the store, without its internals.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::{Response, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest as _, Md5};
+
+use crate::store::StoreError;
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The body.
+    pub body: String,
+    /// Whether the body is JSON; else it is text for people.
+    pub json: bool,
+}
+
+impl Answer {
+    /// A sentence for people.
+    pub fn text(status: u16, text: impl Into<String>) -> Self {
+        Self { status, body: text.into() + "\n", json: false }
+    }
+
+    /// A document.
+    pub fn json(status: u16, text: String) -> Self {
+        Self { status, body: text, json: true }
+    }
+
+    /// Done, and there is nothing to say.
+    pub fn done() -> Self {
+        Self { status: 200, body: String::new(), json: false }
+    }
+
+    /// The answer for an error of the store. Clients try again on 503.
+    pub fn of(error: &StoreError) -> Self {
+        match error {
+            StoreError::NotFound { .. } => Self::text(404, error.to_string()),
+            StoreError::Stale(_) | StoreError::LeaseLost { .. } | StoreError::HistoryRemoved { .. } => {
+                Self::text(409, error.to_string())
+            }
+            other => {
+                tracing::error!(error = other as &dyn std::error::Error, "the database failed");
+                Self::text(503, "the database cannot be asked now; kl's log says why")
+            }
+        }
+    }
+}
+
+impl From<StoreError> for Answer {
+    fn from(error: StoreError) -> Self {
+        Self::of(&error)
+    }
+}
+
+/// The MD5 digest of a text as HTTP has it: Terraform sends one with each state, and looks at the one that it gets.
+pub(super) fn md5(bytes: &[u8]) -> String {
+    STANDARD.encode(Md5::digest(bytes))
+}
+
+impl From<Answer> for Response<Body> {
+    fn from(answer: Answer) -> Self {
+        let kind = if answer.json { "application/json" } else { "text/plain; charset=utf-8" };
+        let digest = answer.json.then(|| md5(answer.body.as_bytes()));
+        let mut response = Self::new(Body::from(answer.body));
+        *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        if let Some(digest) = digest.and_then(|digest| HeaderValue::try_from(digest).ok()) {
+            headers.insert(HeaderName::from_static("content-md5"), digest);
+        }
+        if answer.status == 401 {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"kl\""));
+        }
+        response
+    }
+}

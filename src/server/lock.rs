@@ -1,0 +1,132 @@
+//! LOCK and UNLOCK: the lock of the whole state is a reservation like any other, without a lease.
+
+use super::Server;
+use super::answer::Answer;
+use crate::clock;
+use crate::domain::address::Pattern;
+use crate::domain::coordination::lock::{LockId, LockInfo};
+use crate::domain::coordination::reservation::{Blocker, Claim, HeldAs};
+use crate::domain::id::{Actor, StateName};
+use crate::domain::run::{NewRun, RunKind, Tools};
+use crate::report::conflict;
+use crate::store::model::{LockEnd, LockFreed, LockTaken, PlainLock, StateHead};
+
+/// So many reservations in the way are told; the rest is counted.
+const MAX_TOLD: usize = 5;
+
+/// LOCK: all of the state, or a refusal that names who is in the way.
+pub(super) async fn lock(server: &Server, name: &StateName, body: &[u8]) -> Result<Answer, Answer> {
+    let info = LockInfo::read(body).map_err(|error| Answer::text(400, error.to_string()))?;
+    let head = server.store.state_ensure(name).await?;
+    take(server, &head, &info).await.map(|()| Answer::done())
+}
+
+/// Takes the lock.
+pub(super) async fn take(server: &Server, head: &StateHead, info: &LockInfo) -> Result<(), Answer> {
+    let run = NewRun {
+        id: clock::new_run_id(),
+        state: head.id,
+        kind: RunKind::Plain,
+        actor: server.who(&info.who),
+        origin: server.origin.clone(),
+        spec: None,
+        source_serial: head.serial,
+        tools: Tools {
+            program: "terraform".to_owned(),
+            version: info.version.clone(),
+            providers: std::collections::BTreeMap::new(),
+        },
+        claims: vec![Claim::write(Pattern::Everything)],
+    };
+    match server.store.lock_take(&run, info).await? {
+        LockTaken::Granted(run) => {
+            server.granted().insert(run, (head.id, info.id.clone()));
+            Ok(())
+        }
+        LockTaken::Blocked { blockers, lock } => Err(refusal(&blockers, lock.as_ref(), head.name.as_str())),
+    }
+}
+
+/// The answer to who cannot have the lock: a lock document, because anything else hides the reason (facts E1).
+fn refusal(blockers: &[Blocker], lock: Option<&PlainLock>, state: &str) -> Answer {
+    let story = story(blockers, lock);
+    let holder = blockers.first().map_or("", |blocker| blocker.reservation.holder.0.as_str());
+    let at = blockers.first().map(|blocker| blocker.at).unwrap_or_default();
+    let document = LockInfo::refusal(&story, holder, state, at);
+    match serde_json::to_string(&document) {
+        Ok(text) => Answer::json(423, text),
+        Err(_) => Answer::text(500, "the refusal cannot be written"),
+    }
+}
+
+/// Who is in the way, for the terminal of whoever wanted the lock.
+fn story(blockers: &[Blocker], lock: Option<&PlainLock>) -> String {
+    let mut lines = vec!["refused by kl, because others work on the state:".to_owned()];
+    for blocker in blockers.iter().take(MAX_TOLD) {
+        let told = conflict::told(blocker);
+        let plain = |text: &str| crate::report::style::plain(text);
+        let run = blocker.reservation.run;
+        let request = told.request.map(|request| format!(", {}", plain(&request))).unwrap_or_default();
+        let what = match (blocker.reservation.held_as, lock) {
+            (HeldAs::Lock, Some(lock)) => format!("the state, with lock {},", plain(&lock.id.0)),
+            _ => format!("{} ({})", plain(&told.pattern), told.mode),
+        };
+        let (verb, holder) = (told.verb, plain(&told.holder));
+        lines.push(format!("  {what} {verb} {holder}{request}: {}, {}; run {run}", told.since, told.until));
+    }
+    if blockers.len() > MAX_TOLD {
+        lines.push(format!("  and {} more", blockers.len() - MAX_TOLD));
+    }
+    // The advice for `kl apply` about waiting is not for Terraform.
+    lines.extend(conflict::hints(blockers).into_iter().filter(|hint| !hint.contains("--wait")));
+    lines.push("-lock-timeout=10m lets terraform try again for so long".to_owned());
+    lines.join("\n")
+}
+
+/// UNLOCK: with a lock document, by the lock's holder; with nothing, by `terraform force-unlock`.
+pub(super) async fn unlock(server: &Server, name: &StateName, body: &[u8]) -> Result<Answer, Answer> {
+    let not_locked =
+        || Answer::text(409, "no plain terraform holds a lock on the state; `kl status` shows what runs hold");
+    let (end, who) = if body.trim_ascii().is_empty() {
+        (LockEnd::Forced, "terraform force-unlock".to_owned())
+    } else {
+        let info = LockInfo::read(body).map_err(|error| Answer::text(400, error.to_string()))?;
+        (LockEnd::Returned(info.id), info.who)
+    };
+    let head = server.store.state_find(name).await?.ok_or_else(not_locked)?;
+    free(server, &head, &end, &who).await
+}
+
+/// Ends a lock.
+pub(super) async fn free(server: &Server, head: &StateHead, end: &LockEnd, who: &str) -> Result<Answer, Answer> {
+    let freed = server.store.lock_free(head.id, end, &server.who(who)).await?;
+    match freed {
+        LockFreed::Freed(run) => {
+            server.known().remove(&head.id);
+            server.granted().remove(&run);
+            Ok(Answer::done())
+        }
+        LockFreed::NotLocked => {
+            Err(Answer::text(409, "no plain terraform holds a lock on the state; `kl status` shows what runs hold"))
+        }
+        LockFreed::TakenAway(run) => {
+            server.granted().remove(&run);
+            Err(Answer::text(409, format!("the lock was taken away before: `kl show {run}` says by whom")))
+        }
+        LockFreed::Other(lock) => Err(other(&lock)),
+    }
+}
+
+/// The answer to who has another lock than the one that is held.
+pub(super) fn other(lock: &PlainLock) -> Answer {
+    let LockId(id) = &lock.id;
+    Answer::text(409, format!("another lock is held: {id}, by {}; run {}", lock.holder, lock.run))
+}
+
+impl Server {
+    /// Who acts, where a document names somebody.
+    pub(super) fn who(&self, named: &str) -> Actor {
+        let named = if named.is_empty() { "a plain terraform" } else { named };
+        self.actor.clone().unwrap_or_else(|| Actor(named.to_owned()))
+    }
+}

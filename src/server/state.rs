@@ -1,0 +1,165 @@
+//! GET, POST and DELETE: a state as a document, written as the rows that changed.
+
+use std::collections::BTreeMap;
+
+use axum::http::HeaderMap;
+
+use super::Server;
+use super::answer::{Answer, md5};
+use super::lock;
+use crate::clock;
+use crate::domain::coordination::lock::{LockId, LockInfo};
+use crate::domain::id::{Serial, StateName};
+use crate::domain::state::document::{self, DocumentError, StateDocument};
+use crate::domain::state::incoming::{Incoming, Known, judge};
+use crate::domain::state::projection;
+use crate::store::StoreError;
+use crate::store::model::{Commit, CommitMode, LineageRule, LockEnd, LockWrite, RowWrite, Snapshot, Source, StateHead};
+
+/// How often a write is tried when the state has moved under it: it cannot while the lock is held, so this is for
+/// requests that were under way when a lock was taken away.
+const TRIES: u32 = 3;
+
+/// GET: the newest version, as Terraform would have written it; 404 where there is none.
+pub(super) async fn read(server: &Server, name: &StateName) -> Result<Answer, Answer> {
+    let none = || Answer::text(404, "there is no such state yet");
+    let head = server.store.state_find(name).await?.ok_or_else(none)?;
+    let snapshot = server.store.snapshot(head.id, None).await?;
+    if snapshot.head.serial == Serial(0) {
+        return Err(none());
+    }
+    let document = StateDocument {
+        head: snapshot.document,
+        lineage: snapshot.head.lineage,
+        serial: snapshot.head.serial,
+        rows: snapshot.rows.into_iter().map(|(row, _)| row).collect(),
+    };
+    let text = blocking(move || projection::write(&document)).await?;
+    Ok(Answer::json(200, text))
+}
+
+/// POST: a whole document, under the lock that the client names.
+pub(super) async fn write(
+    server: &Server,
+    name: &StateName,
+    lock: Option<LockId>,
+    headers: &HeaderMap,
+    body: Vec<u8>,
+) -> Result<Answer, Answer> {
+    let digest = headers.get("content-md5").and_then(|digest| digest.to_str().ok()).map(str::to_owned);
+    let lock = lock.ok_or_else(|| {
+        Answer::text(409, "a state is written under its lock only, and the address names none (-lock=false?)")
+    })?;
+    let document = blocking(move || parsed(&body, digest.as_deref())).await??;
+    let head = server.store.state_find(name).await?.ok_or_else(not_locked)?;
+    put(server, &head, &lock, document).await
+}
+
+/// Reads a document that came over the network.
+fn parsed(body: &[u8], digest: Option<&str>) -> Result<StateDocument, Answer> {
+    if digest.is_some_and(|digest| digest != md5(body)) {
+        return Err(Answer::text(400, "the document is not the one that Content-MD5 is of; nothing was changed"));
+    }
+    let refused =
+        |error: String| Answer::text(400, format!("the document is not a state: {error}; nothing was changed"));
+    let text = std::str::from_utf8(body).map_err(|_| refused("it is not text".to_owned()))?;
+    if text.trim().is_empty() {
+        return Err(refused("it is empty".to_owned()));
+    }
+    document::read(text).map_err(|error: DocumentError| refused(error.to_string()))
+}
+
+fn not_locked() -> Answer {
+    Answer::text(409, "nobody holds a lock on the state: it was taken away, or never taken; nothing was changed")
+}
+
+/// Writes a document as the rows that it changes.
+async fn put(server: &Server, head: &StateHead, lock: &LockId, document: StateDocument) -> Result<Answer, Answer> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let known = known(server, head, tries > 1).await?;
+        let changes = match judge(&known, &document) {
+            Ok(Incoming::Same) => return Ok(Answer::done()),
+            Ok(Incoming::Changes(changes)) => changes,
+            Err(unfit) => return Err(Answer::text(409, format!("{unfit}; nothing was changed"))),
+        };
+        let commit = Commit {
+            source: Source::Http,
+            mode: CommitMode::Snapshot,
+            source_serial: known.serial,
+            lineage: match &document.lineage {
+                Some(lineage) => LineageRule::Must(lineage.clone()),
+                None => LineageRule::OrNew(known.lineage.clone().unwrap_or_else(clock::new_lineage)),
+            },
+            at_least: Some(document.serial),
+            document: Some(document.head.clone()),
+            providers: BTreeMap::new(),
+            writes: changes.into_iter().map(|(key, body)| RowWrite { key, body }).collect(),
+            soft: Vec::new(),
+        };
+        match server.store.lock_write(head.id, lock, known.serial, &commit).await {
+            Ok(LockWrite::Committed(done)) => {
+                // What the lineage became where nobody gave one is read when it is needed.
+                if document.lineage.is_some() {
+                    server.known().insert(head.id, known.after(&document, done.serial));
+                }
+                return Ok(Answer::done());
+            }
+            Ok(LockWrite::NotLocked) => return Err(not_locked()),
+            Ok(LockWrite::Other(other)) => return Err(lock::other(&other)),
+            Err(StoreError::Stale(_)) if tries < TRIES => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What the trunk is now: from the last write that came through here, when it is still the newest.
+async fn known(server: &Server, head: &StateHead, again: bool) -> Result<Known, Answer> {
+    let remembered = server.known().remove(&head.id);
+    if let Some(known) = remembered.filter(|known| known.serial == head.serial && !again) {
+        return Ok(known);
+    }
+    let Snapshot { head, document, rows, .. } = server.store.snapshot(head.id, None).await?;
+    Ok(Known {
+        serial: head.serial,
+        lineage: head.lineage,
+        head: document,
+        rows: rows.into_iter().map(|(row, _)| (row.key, row.body.hash())).collect(),
+    })
+}
+
+/// DELETE: a new version without any row. History, lineage and serial stay. Without a lock of the client's own one is
+/// taken for as long as it needs.
+pub(super) async fn remove(server: &Server, name: &StateName, lock: Option<LockId>) -> Result<Answer, Answer> {
+    let Some(head) = server.store.state_find(name).await?.filter(|head| head.serial > Serial(0)) else {
+        return Ok(Answer::done());
+    };
+    if let Some(lock) = lock {
+        return put(server, &head, &lock, empty(server, &head).await?).await;
+    }
+    let id = LockId(clock::new_token());
+    let info = LockInfo {
+        id: id.clone(),
+        operation: "delete".to_owned(),
+        ..LockInfo::refusal("", "", "", chrono::DateTime::default())
+    };
+    lock::take(server, &head, &info).await?;
+    let done = match empty(server, &head).await {
+        Ok(document) => put(server, &head, &id, document).await,
+        Err(error) => Err(error),
+    };
+    lock::free(server, &head, &LockEnd::Returned(id), "").await?;
+    done
+}
+
+/// The document without rows that follows the newest version.
+async fn empty(server: &Server, head: &StateHead) -> Result<StateDocument, Answer> {
+    let known = known(server, head, true).await?;
+    Ok(StateDocument { head: known.head, lineage: known.lineage, serial: known.serial.next(), rows: Vec::new() })
+}
+
+/// Work on a large text, on a thread where it holds up nobody.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Answer> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Answer::text(500, "the document could not be worked on"))
+}
