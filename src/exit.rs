@@ -6,20 +6,37 @@ use std::process::{ExitCode, Termination};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Exit {
     /// Committed, or there was nothing to do.
-    Done = 0,
+    Done,
     /// It failed: Terraform, the database, or kl itself.
-    Failed = 1,
+    Failed,
     /// Another run's reservation stands in the way.
-    Conflict = 2,
+    Conflict,
     /// Wrong usage, configuration or environment; nothing was touched.
-    Usage = 3,
+    Usage,
     /// The reviewed plan no longer holds: rows that it read or writes have changed, or planning again gives
     /// something else.
-    Stale = 4,
+    Stale,
+    /// What the command said that `kl exec` has run.
+    Command(u8),
+}
+
+impl Exit {
+    /// The number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Conflict => 2,
+            Self::Usage => 3,
+            Self::Stale => 4,
+            Self::Command(code) => code,
+        }
+    }
 }
 
 impl Termination for Exit {
     fn report(self) -> ExitCode {
-        ExitCode::from(self as u8)
+        ExitCode::from(self.code())
     }
 }

@@ -126,7 +126,7 @@ fn document(spec: &PlanSpec, report: Option<&ApplyReport>, failure: Option<&Appl
     let error = failure.map(|failure| {
         json!({
             "message": failure.error.chain(),
-            "exit": failure.error.exit() as u8,
+            "exit": failure.error.exit().code(),
             "hints": failure.error.hints(),
         })
     });

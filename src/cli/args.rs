@@ -2,6 +2,7 @@
 #![expect(clippy::doc_markdown, reason = "these comments are help texts, where backticks would show")]
 
 pub mod ci;
+pub mod exec;
 pub mod init;
 pub mod runs;
 pub mod state;
@@ -101,6 +102,8 @@ pub enum Command {
     Abort(AbortArgs),
     /// Take over, or drop, what a failed run has really done
     Recover(RecoverArgs),
+    /// Run plain Terraform on a state that kl keeps: `kl exec -- terraform apply`
+    Exec(exec::ExecArgs),
     /// Bring states in and out, and look at them
     #[command(subcommand)]
     State(StateCommand),

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod env;
 pub mod explain;
 pub mod forecast;
+pub mod exec;
 pub mod gc;
 mod git;
 pub mod history;
@@ -128,6 +129,7 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::Abort(args) => abort::run(session, args).await,
         Command::Recover(args) => recover::run(session, args).await,
         Command::Ci(command) => Box::pin(ci::run(session, command)).await,
+        Command::Exec(args) => exec::run(session, args).await,
         Command::State(StateCommand::Import(args)) => state::import(session, args).await,
         Command::State(StateCommand::Pull(args)) => session.interruptible(state::pull(session, args)).await,
         Command::State(StateCommand::List(args)) => session.interruptible(state::list(session, args)).await,

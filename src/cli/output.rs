@@ -87,7 +87,7 @@ impl Output {
         self.error_text(error);
         if self.json() {
             let document = json!({
-                "error": { "message": error.chain(), "exit": error.exit() as u8, "hints": error.hints() },
+                "error": { "message": error.chain(), "exit": error.exit().code(), "hints": error.hints() },
             });
             self.data(&format!("{}\n", json::document(document)));
         }

@@ -33,7 +33,7 @@ pub async fn run(session: &Session, args: RefreshArgs) -> Result<Exit, KlError> 
         Err(failure) if session.out.json() => {
             let document = json!({
                 "conflict": failure.blockers.iter().map(json::blocker).collect::<Vec<_>>(),
-                "error": { "message": failure.error.chain(), "exit": failure.error.exit() as u8 },
+                "error": { "message": failure.error.chain(), "exit": failure.error.exit().code() },
             });
             session.out.data(&format!("{}\n", json::document(document)));
             session.out.error_text(&failure.error);

@@ -11,6 +11,7 @@ mod harness;
 mod action;
 mod address_text;
 mod architecture;
+mod backend;
 mod bad_input;
 mod cases;
 mod ci;

@@ -119,7 +119,7 @@ fn rank(exit: Exit) -> u8 {
         Exit::Conflict => 1,
         Exit::Stale => 2,
         Exit::Usage => 3,
-        Exit::Failed => 4,
+        Exit::Failed | Exit::Command(_) => 4,
     }
 }
 

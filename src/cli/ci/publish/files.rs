@@ -74,7 +74,7 @@ fn document(outcome: &Outcome) -> Value {
         "project": outcome.project,
         "request": outcome.request.as_ref().map(|request| request.number),
         "result": outcome.word.text(),
-        "exit": outcome.exit() as u8,
+        "exit": outcome.exit().code(),
         "spec": outcome.spec.as_ref().map(|spec| spec.id),
         "has_changes": outcome.spec.as_ref().is_some_and(PlanSpec::has_changes),
         "plan_file": outcome.plan_file,

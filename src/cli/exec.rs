@@ -1,0 +1,213 @@
+//! `kl exec -- terraform …`: one command with kl's HTTP backend beside it, on the loopback interface, for as long as it
+//! runs.
+
+use std::ffi::OsStr;
+use std::io::IsTerminal as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino::Utf8Path;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::Session;
+use super::args::exec::ExecArgs;
+use super::bounded::{self, MAX_TEXT};
+use super::project::{Place, workspace};
+use crate::clock;
+use crate::domain::graph::configuration::{self, is_configuration};
+use crate::error::KlError;
+use crate::exit::Exit;
+use crate::pipeline::Context;
+use crate::report::style::plain;
+use crate::server::access::Access;
+use crate::server::{Limits, Server, route};
+use crate::store::Patience;
+
+/// For how long a database that is away is waited for: shorter than a request may take, so that Terraform hears of it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What Terraform does with a state. Other commands may run without a backend.
+const ABOUT_STATES: [&str; 14] = [
+    "apply",
+    "console",
+    "destroy",
+    "force-unlock",
+    "graph",
+    "import",
+    "init",
+    "output",
+    "plan",
+    "refresh",
+    "show",
+    "state",
+    "taint",
+    "untaint",
+];
+
+/// Runs the command.
+pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
+    let line = Line::of(&args.command);
+    let place = Place::find(&line.chdir.map_or_else(|| args.dir.clone(), |inside| args.dir.join(inside)))?;
+    let name = place.state(&args.state, &session.env)?;
+    let workspace = workspace(&args.state, &session.env).filter(|workspace| workspace != "default");
+    if line.about_states {
+        check_backend(&place)?;
+        if let Some(workspace) = &workspace {
+            session.out.say(&format!(
+                "The HTTP backend has no workspaces: the state is {:?}, and terraform.workspace is \"default\", not {workspace:?}.",
+                name.as_str()
+            ));
+        }
+    }
+    let ctx = session.context(session.store(&place).await?, &args.actor);
+    let patience = Patience { limit: PATIENCE, stop: CancellationToken::new() };
+    let ctx = Context { store: ctx.store.patient(patience), caller: ctx.caller };
+
+    let token = format!("{}{}", clock::new_token(), clock::new_token());
+    let access = Access::to(name.clone(), &token);
+    let (actor, origin) = (ctx.actor.clone(), ctx.origin.clone());
+    let server = Arc::new(Server::new(ctx.store.clone(), access, Some(actor), origin, Limits::default()));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+    let cannot = |error| KlError::failed("cannot listen on the loopback interface").because(error);
+    let listener = listener.map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(server.clone().serve(listener, stop.clone()));
+
+    let address = format!("http://{address}{}", route::path(&name));
+    let ended = execute(session, &args, &address, &token).await;
+    stop.cancel();
+    if let Ok(Err(error)) = serving.await {
+        tracing::warn!(%error, "the backend ended with an error");
+    }
+    // Whatever became of the command: nobody is left who could give the lock back.
+    let freed = server.free_left_behind(&ctx.actor).await;
+    let status = ended?;
+    for run in freed? {
+        ctx.warn(format!("the command ended without giving its lock back; it is free again (`kl show {run}`)"));
+    }
+    if line.about_states && status.success() && server.asked() == 0 && !line.asks_nothing {
+        ctx.warn(format!(
+            "the command never asked for the state {:?}: does its configuration, or -backend-config, name an address?",
+            name.as_str()
+        ));
+    }
+    Ok(code(status))
+}
+
+/// What is known of a command before it runs.
+struct Line<'a> {
+    chdir: Option<&'a str>,
+    about_states: bool,
+    asks_nothing: bool,
+}
+
+impl<'a> Line<'a> {
+    fn of(command: &'a [std::ffi::OsString]) -> Self {
+        let (program, rest) =
+            command.split_first().map_or((OsStr::new(""), command), |(one, rest)| (one.as_os_str(), rest));
+        let program = Utf8Path::from_path(program.as_ref()).and_then(Utf8Path::file_name).unwrap_or_default();
+        let terraform = program.contains("terraform") || program.contains("tofu");
+        let words = || rest.iter().filter_map(|word| word.to_str());
+        let verb = words().find(|word| !word.starts_with('-'));
+        Self {
+            chdir: words()
+                .take_while(|word| word.starts_with('-'))
+                .find_map(|word| terraform.then(|| word.strip_prefix("-chdir=")).flatten()),
+            about_states: terraform
+                && verb.is_some_and(|verb| ABOUT_STATES.contains(&verb))
+                && !words().any(|word| matches!(word, "-help" | "--help" | "-h")),
+            // Init asks only when there is something to take over; others can be told to look at files.
+            asks_nothing: matches!(verb, Some("init" | "show" | "graph")),
+        }
+    }
+}
+
+/// Refuses a configuration whose state is elsewhere: the command would change objects that kl never hears of.
+fn check_backend(place: &Place) -> Result<(), KlError> {
+    let dir = &place.dir;
+    let unreadable =
+        |error: std::io::Error| KlError::usage(format!("cannot read the configuration in {dir}")).because(error);
+    let mut files = Vec::new();
+    for entry in dir.read_dir_utf8().map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        if is_configuration(entry.file_name()) {
+            let bytes = bounded::file(entry.path(), MAX_TEXT).map_err(unreadable)?;
+            files.push((entry.file_name().to_owned(), String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    files.sort();
+    // Errors in the configuration are Terraform's to tell.
+    let Ok(module) = configuration::read(&files) else { return Ok(()) };
+    match module.backend.as_deref() {
+        Some("http") => Ok(()),
+        found => {
+            let found = found.map_or_else(|| "no backend".to_owned(), |kind| format!("the backend {kind:?}"));
+            Err(KlError::usage(format!("the configuration in {dir} has {found}: its state would not be kl's"))
+                .hint("write `terraform { backend \"http\" {} }` into it; kl gives the address in the environment"))
+        }
+    }
+}
+
+/// Runs the command to its end, with the backend in its environment.
+async fn execute(session: &Session, args: &ExecArgs, address: &str, token: &str) -> Result<ExitStatus, KlError> {
+    let Some((program, rest)) = args.command.split_first() else {
+        return Err(KlError::usage("there is no command to run"));
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the command belongs to the person at the terminal: it keeps streams and process group"
+    )]
+    let mut command = Command::new(program);
+    command
+        .args(rest)
+        .current_dir(&args.dir)
+        .env_clear()
+        .envs(session.env.all())
+        // Part of the state's name; the backend has none.
+        .env_remove("TF_WORKSPACE")
+        .envs(route::environment(address, token));
+    let shown = plain(&program.display().to_string());
+    let mut child =
+        command.spawn().map_err(|error| KlError::usage(format!("{shown} cannot be started")).because(error))?;
+    wait(&mut child).await.map_err(|error| KlError::failed(format!("{shown} cannot be waited for")).because(error))
+}
+
+/// Waits for the end, and hands on signals that the command does not get by itself.
+async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    // A terminal sends Ctrl-C to both of us, and Terraform takes a second one for an order to drop everything.
+    let terminal = std::io::stdin().is_terminal();
+    loop {
+        let heard = tokio::select! {
+            status = child.wait() => return status,
+            _ = int.recv() => Signal::SIGINT,
+            _ = term.recv() => Signal::SIGTERM,
+        };
+        if heard == Signal::SIGINT && terminal {
+            continue;
+        }
+        if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok())
+            && let Err(error) = kill(Pid::from_raw(id), heard)
+        {
+            tracing::debug!(%error, "the command has ended before it heard the signal");
+        }
+    }
+}
+
+/// The command's exit code; 128 and the number of the signal for one that was killed, as shells have it.
+fn code(status: ExitStatus) -> Exit {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    match code.and_then(|code| u8::try_from(code).ok()) {
+        Some(0) => Exit::Done,
+        Some(code) => Exit::Command(code),
+        None => Exit::Failed,
+    }
+}
