@@ -7,6 +7,7 @@ use kl_runner::config::ci;
 use kl_runner::config::event::{github, gitlab};
 use kl_runner::config::file::ConfigFile;
 use kl_runner::domain::address::{Address, ConfigAddress, ConfigModule, ModulePath, Pattern};
+use kl_runner::domain::coordination::lock::{LockId, LockInfo};
 use kl_runner::domain::graph::configuration::{self, Form};
 use kl_runner::domain::graph::plan_edges::plan_edges;
 use kl_runner::domain::graph::tree::Tree;
@@ -18,6 +19,7 @@ use kl_runner::domain::plan::footprint::footprint;
 use kl_runner::domain::plan::plan_json::PlanJson;
 use kl_runner::domain::plan::spec::PlanSpec;
 use kl_runner::domain::state::{document, projection};
+use kl_runner::server::route::{self, Route};
 use kl_runner::terraform::UiEvent;
 
 use super::fuzz;
@@ -93,6 +95,27 @@ fn states() {
             let written = projection::write(&document);
             let again = document::read(&written).unwrap_or_else(|error| panic!("{error}: {written}"));
             assert_eq!(projection::write(&again), written);
+        }
+    });
+}
+
+#[test]
+fn requests_of_plain_terraform() {
+    let lock = r#"{"ID":"0c7e","Operation":"OperationTypeApply","Info":"","Who":"alice@host","Version":"1.11.4","Created":"2026-01-02T03:04:05.6Z","Path":""}"#;
+    let requests =
+        ["POST /states/live%2Fweb?ID=0c%2D7e", "LOCK /states/prod:dev", "DELETE /locks/a", "GET /readyz", lock];
+    fuzz("requests_of_plain_terraform", seeds(&requests), |input| {
+        let input = text(input);
+        if let Some((method, target)) = input.split_once(' ') {
+            let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+            if let Ok(Route::State { name, .. }) = route::route(method, path, query) {
+                let again = route::route("GET", &route::path(&name), None);
+                assert!(matches!(again, Ok(Route::State { name: found, .. }) if found == name), "{input}");
+            }
+        }
+        if let Ok(info) = LockInfo::read(input.as_bytes()) {
+            assert_eq!(LockId::new(info.id.0.clone()), Ok(info.id.clone()));
+            assert_eq!(LockInfo::read(&serde_json::to_vec(&info).unwrap()), Ok(info));
         }
     });
 }
