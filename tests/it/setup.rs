@@ -81,6 +81,7 @@ fn a_repository_that_is_set_up_is_well(database: &Database) {
     database.execute("UPDATE kl_migrations SET version = version + 9000");
     let document = site.kl().args(["doctor", "--format", "json"]).exits(3).json();
     assert!(verdicts(&document, "database")[0].1.contains("this kl knows only up to"), "{document:#}");
+    database.execute("UPDATE kl_migrations SET version = version - 9000");
     site.write("kl.yaml", "projects:\n- {name: live, dir: nowhere}\n");
     let document = site.kl().args(["doctor", "--format", "json"]).exits(3).json();
     assert!(
