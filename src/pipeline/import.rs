@@ -32,6 +32,15 @@ pub enum Imported {
 /// Imports a document: into an empty state, or as a newer version of the same lineage.
 pub async fn import(ctx: &Context, name: &StateName, document: StateDocument) -> Result<Imported, KlError> {
     if let Some(head) = ctx.store.state_find(name).await? {
+        // An empty file is an empty state, which is a good beginning and never what comes after something.
+        if head.serial.0 > 0 && document.lineage.is_none() && document.rows.is_empty() {
+            return Err(KlError::usage(format!(
+                "the document is empty, and state {:?} is at serial {}: nothing was imported",
+                name.as_str(),
+                head.serial
+            ))
+            .hint("was it pulled from the right directory and workspace?"));
+        }
         if let (Some(ours), theirs) = (&head.lineage, &document.lineage)
             && theirs.as_ref() != Some(ours)
         {

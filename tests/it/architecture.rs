@@ -20,7 +20,7 @@ fn root() -> &'static Utf8Path {
 }
 
 /// Every source file, relative to the repository, in order.
-fn sources() -> Vec<Utf8PathBuf> {
+pub(crate) fn sources() -> Vec<Utf8PathBuf> {
     let mut found = Vec::new();
     let mut queue = vec![root().join("src")];
     while let Some(dir) = queue.pop() {

@@ -6,6 +6,8 @@ use camino::Utf8Path;
 use clap::CommandFactory as _;
 use kl_runner::cli::args::Cli;
 
+use crate::architecture;
+
 fn root() -> &'static Utf8Path {
     Utf8Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -65,18 +67,8 @@ fn every_command_and_flag_of_the_page_exists() {
 
 /// The text of all sources, with what a string literal continues on the next line.
 fn sources() -> String {
-    let mut text = String::new();
-    let mut queue = vec![root().join("src")];
-    while let Some(dir) = queue.pop() {
-        for entry in dir.read_dir_utf8().unwrap() {
-            let path = entry.unwrap().path().to_owned();
-            if path.is_dir() {
-                queue.push(path);
-            } else if path.extension() == Some("rs") {
-                text += &fs::read_to_string(path).unwrap();
-            }
-        }
-    }
+    let text: String =
+        architecture::sources().iter().map(|path| fs::read_to_string(root().join(path)).unwrap()).collect();
     let mut joined = String::with_capacity(text.len());
     let mut parts = text.split("\\\n");
     joined.push_str(parts.next().unwrap_or_default());

@@ -161,6 +161,9 @@ fn an_import_goes_forward_within_its_lineage_only(database: &Database) {
     assert!(said.contains("has lineage aaaa, and the document has lineage bbbb"), "{said}");
     let said = import(&site, &document("aaaa", 6), 3);
     assert!(said.contains("is at serial 7, and the document at serial 6"), "{said}");
+    // What a pull from the wrong place gives.
+    let said = import(&site, "", 3);
+    assert!(said.contains("the document is empty") && said.contains("is at serial 7"), "{said}");
     let other = document("aaaa", 7).replace("hunter2", "hunter3");
     let said = import(&site, &other, 3);
     assert!(said.contains("at serial 7"), "{said}");
