@@ -1,14 +1,14 @@
 //! `kl exec -- terraform …`: one command with kl's HTTP backend beside it, on the loopback interface, for as long as it
 //! runs.
 
-use std::ffi::OsStr;
+mod line;
+
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use camino::Utf8Path;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::net::TcpListener;
@@ -29,31 +29,25 @@ use crate::report::style::plain;
 use crate::server::access::Access;
 use crate::server::{Limits, Server, route};
 use crate::store::Patience;
+use crate::terraform::OWN_SECRETS;
+use line::Line;
 
 /// For how long a database that is away is waited for: shorter than a request may take, so that Terraform hears of it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What Terraform does with a state. Other commands may run without a backend.
-const ABOUT_STATES: [&str; 14] = [
-    "apply",
-    "console",
-    "destroy",
-    "force-unlock",
-    "graph",
-    "import",
-    "init",
-    "output",
-    "plan",
-    "refresh",
-    "show",
-    "state",
-    "taint",
-    "untaint",
-];
+/// Where the command finds the address of all states, when it may read others: Terraform's configurations see no other
+/// part of the environment than variables.
+const STATES_VARIABLE: &str = "TF_VAR_kl_states";
 
 /// Runs the command.
 pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
-    let line = Line::of(&args.command);
+    let line = Line::of(&args.command, |name| session.env.named(name));
+    if let Some(verb) = line.unlocked {
+        return Err(KlError::usage(format!(
+            "`{verb}` with -lock=false could not write the state when its work is done"
+        ))
+        .hint("leave -lock=false out: kl takes no write without the lock; `plan` and `console` may do without it"));
+    }
     let place = Place::find(&line.chdir.map_or_else(|| args.dir.clone(), |inside| args.dir.join(inside)))?;
     let name = place.state(&args.state, &session.env)?;
     let workspace = workspace(&args.state, &session.env).filter(|workspace| workspace != "default");
@@ -71,7 +65,7 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let ctx = Context { store: ctx.store.patient(patience), caller: ctx.caller };
 
     let token = format!("{}{}", clock::new_token(), clock::new_token());
-    let access = Access::to(name.clone(), &token);
+    let access = Access::to(name.clone(), &token).reading(args.reads.clone());
     let (actor, origin) = (ctx.actor.clone(), ctx.origin.clone());
     let server = Arc::new(Server::new(ctx.store.clone(), access, Some(actor), origin, Limits::default()));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await;
@@ -81,14 +75,24 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let stop = CancellationToken::new();
     let serving = tokio::spawn(server.clone().serve(listener, stop.clone()));
 
-    let address = format!("http://{address}{}", route::path(&name));
-    let ended = execute(session, &args, &address, &token).await;
+    let base = format!("http://{address}");
+    let address = format!("{base}{}", route::path(&name));
+    let mut environment = route::environment(&address, &token).to_vec();
+    let states = format!("{base}{}", route::STATES);
+    if !args.reads.is_empty() {
+        environment.push((STATES_VARIABLE, &states));
+    }
+    let ended = execute(session, &args, line.terraform, &environment).await;
     stop.cancel();
     if let Ok(Err(error)) = serving.await {
         tracing::warn!(%error, "the backend ended with an error");
     }
     // Whatever became of the command: nobody is left who could give the lock back.
     let freed = server.free_left_behind(&ctx.actor).await;
+    // Terraform shows no more of a refusal than its number.
+    for refused in server.refusals() {
+        ctx.warn(format!("kl refused what the command asked for ({}): {}", refused.status, refused.body.trim_end()));
+    }
     let status = ended?;
     for run in freed? {
         ctx.warn(format!("the command ended without giving its lock back; it is free again (`kl show {run}`)"));
@@ -100,34 +104,6 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
         ));
     }
     Ok(code(status))
-}
-
-/// What is known of a command before it runs.
-struct Line<'a> {
-    chdir: Option<&'a str>,
-    about_states: bool,
-    asks_nothing: bool,
-}
-
-impl<'a> Line<'a> {
-    fn of(command: &'a [std::ffi::OsString]) -> Self {
-        let (program, rest) =
-            command.split_first().map_or((OsStr::new(""), command), |(one, rest)| (one.as_os_str(), rest));
-        let program = Utf8Path::from_path(program.as_ref()).and_then(Utf8Path::file_name).unwrap_or_default();
-        let terraform = program.contains("terraform") || program.contains("tofu");
-        let words = || rest.iter().filter_map(|word| word.to_str());
-        let verb = words().find(|word| !word.starts_with('-'));
-        Self {
-            chdir: words()
-                .take_while(|word| word.starts_with('-'))
-                .find_map(|word| terraform.then(|| word.strip_prefix("-chdir=")).flatten()),
-            about_states: terraform
-                && verb.is_some_and(|verb| ABOUT_STATES.contains(&verb))
-                && !words().any(|word| matches!(word, "-help" | "--help" | "-h")),
-            // Init asks only when there is something to take over; others can be told to look at files.
-            asks_nothing: matches!(verb, Some("init" | "show" | "graph")),
-        }
-    }
 }
 
 /// Refuses a configuration whose state is elsewhere: the command would change objects that kl never hears of.
@@ -157,7 +133,12 @@ fn check_backend(place: &Place) -> Result<(), KlError> {
 }
 
 /// Runs the command to its end, with the backend in its environment.
-async fn execute(session: &Session, args: &ExecArgs, address: &str, token: &str) -> Result<ExitStatus, KlError> {
+async fn execute(
+    session: &Session,
+    args: &ExecArgs,
+    terraform: bool,
+    environment: &[(&str, &str)],
+) -> Result<ExitStatus, KlError> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(KlError::usage("there is no command to run"));
     };
@@ -173,7 +154,12 @@ async fn execute(session: &Session, args: &ExecArgs, address: &str, token: &str)
         .envs(session.env.all())
         // Part of the state's name; the backend has none.
         .env_remove("TF_WORKSPACE")
-        .envs(route::environment(address, token));
+        .envs(environment.iter().copied());
+    if terraform {
+        for name in OWN_SECRETS {
+            command.env_remove(name);
+        }
+    }
     let shown = plain(&program.display().to_string());
     let mut child =
         command.spawn().map_err(|error| KlError::usage(format!("{shown} cannot be started")).because(error))?;

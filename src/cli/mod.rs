@@ -73,11 +73,13 @@ pub async fn run(cli: Cli, env: EnvSnapshot, signals: Signals) -> Exit {
         }
     };
     let session = Session { global: cli.global, env, out, stop: signals.stop, mishaps };
+    // Signals are for the command of `kl exec`, however many: kl outlives it, to free its lock.
+    let ours = !matches!(cli.command, Command::Exec(_));
     let work = command(&session, cli.command);
     let result = tokio::select! {
         result = work => result,
-        error = ended(&session.stop) => Err(error),
-        () = acknowledge(&session, &signals.heard) => unreachable!("it never ends"),
+        error = ended(&session.stop), if ours => Err(error),
+        () = acknowledge(&session, &signals.heard), if ours => unreachable!("it never ends"),
     };
     match result {
         Ok(exit) => exit,

@@ -61,13 +61,19 @@ pub struct Server {
     /// The locks that were granted here and have not been given back.
     granted: Mutex<HashMap<RunId, (StateId, LockId)>>,
     asked: AtomicU64,
+    /// Refusals whose texts clients do not show.
+    refused: Mutex<Vec<Answer>>,
 }
+
+/// So many different refusals are kept; a client that goes on asking says nothing new.
+const MAX_REFUSALS: usize = 8;
 
 impl Server {
     /// A backend on a store. `actor` is who acts; without one it is whoever the lock documents name.
     pub fn new(store: Arc<dyn Store>, access: Access, actor: Option<Actor>, origin: Origin, limits: Limits) -> Self {
         let (known, granted) = (Mutex::default(), Mutex::default());
-        Self { store, access, actor, origin, limits, known, granted, asked: AtomicU64::new(0) }
+        let (asked, refused) = (AtomicU64::new(0), Mutex::default());
+        Self { store, access, actor, origin, limits, known, granted, asked, refused }
     }
 
     /// Answers on a listener until it is told to stop; requests that have begun are answered before.
@@ -82,6 +88,20 @@ impl Server {
     /// How many requests about states there were.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// The requests about states that were refused with a text that Terraform does not show: all but those for a lock
+    /// that others hold.
+    pub fn refusals(&self) -> Vec<Answer> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, answer: &Answer) {
+        let shown = matches!(answer.status, ..400 | 404 | 423 | 500..);
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if !shown && refused.len() < MAX_REFUSALS && !refused.contains(answer) {
+            refused.push(answer.clone());
+        }
     }
 
     /// Frees the locks that were granted here and never given back, because whoever held them has ended. Returns their
@@ -118,11 +138,13 @@ impl Server {
             },
             Route::State { verb, name, lock } => {
                 self.asked.fetch_add(1, Ordering::Relaxed);
-                if let Err(refused) = self.access.check(headers, &name) {
-                    return refused;
-                }
-                let answered = self.state(verb, &name, lock, headers, body).await;
-                answered.unwrap_or_else(|refused| refused)
+                let answered = match self.access.check(headers, verb, &name) {
+                    Ok(()) => self.state(verb, &name, lock, headers, body).await,
+                    Err(refused) => Err(refused),
+                };
+                let answer = answered.unwrap_or_else(|refused| refused);
+                self.remember(&answer);
+                answer
             }
         }
     }

@@ -39,10 +39,13 @@ pub enum Verb {
     Unlock,
 }
 
+/// The path below which all states are.
+pub const STATES: &str = "/states";
+
 /// The path of a state.
 #[must_use]
 pub fn path(name: &StateName) -> String {
-    format!("/states/{}", utf8_percent_encode(name.as_str(), NON_ALPHANUMERIC))
+    format!("{STATES}/{}", utf8_percent_encode(name.as_str(), NON_ALPHANUMERIC))
 }
 
 /// The environment by which a Terraform whose configuration says `backend "http" {}` finds a state at this address.

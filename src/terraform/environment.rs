@@ -20,8 +20,8 @@ const TAKEN_OVER: [&str; 2] = ["TF_WORKSPACE", "TF_INPUT"];
 /// `TF_CLI_ARGS_plan` and the like: extra arguments would make the plan another one than kl asked for.
 const TAKEN_OUT_PREFIX: &str = "TF_CLI_ARGS_";
 
-/// kl's own secrets. Providers have no business with them, and may write their environment into a log.
-const OWN_SECRETS: [&str; 2] = ["KL_DATABASE_URL", "KL_FORGE_TOKEN"];
+/// kl's own secrets, in variables. Providers have no business with them, and may write their environment into a log.
+pub const OWN_SECRETS: [&str; 2] = ["KL_DATABASE_URL", "KL_FORGE_TOKEN"];
 
 impl Environment {
     /// The value of a variable; an empty one counts as not set, as it does for Terraform.

@@ -25,7 +25,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 pub use command::{ApplyRequest, Dirs, PlanRequest};
 pub use diagnostic::{Diagnostic, Severity};
-pub use environment::Environment;
+pub use environment::{Environment, OWN_SECRETS};
 pub use error::{Failure, TerraformError};
 pub use events::{Subject, UiEvent};
 pub use follow::apply_works_in;

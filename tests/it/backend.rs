@@ -24,9 +24,9 @@ on_both_databases!(
     a_forced_unlock_frees_the_lock_of_a_plain_terraform_only,
 );
 
-const BACKEND: &str = "terraform {\n  backend \"http\" {}\n}\n";
+pub(crate) const BACKEND: &str = "terraform {\n  backend \"http\" {}\n}\n";
 
-const RESOURCES: &str = r#"
+pub(crate) const RESOURCES: &str = r#"
 variable "value" { default = 1 }
 resource "terraform_data" "a" { input = var.value }
 resource "terraform_data" "b" {
@@ -37,28 +37,28 @@ output "value" { value = var.value }
 "#;
 
 /// `kl exec -- terraform ARGS` in `live`.
-fn exec(site: &Site, args: &[&str]) -> Kl {
+pub(crate) fn exec(site: &Site, args: &[&str]) -> Kl {
     let kl = site.kl().args(["exec", "--dir", "live", "--actor", "alice", "--", program().as_str()]);
     kl.args(args.iter().copied())
 }
 
 /// Any other program in the place of Terraform.
-fn shell(site: &Site, script: &str) -> Kl {
+pub(crate) fn shell(site: &Site, script: &str) -> Kl {
     site.kl().args(["exec", "--dir", "live", "--", "sh", "-c", script])
 }
 
-fn site(database: &Database, resources: &str) -> Site {
+pub(crate) fn site(database: &Database, resources: &str) -> Site {
     let site = Site::on(database);
     site.write("live/backend.tf", BACKEND);
     site.write("live/main.tf", resources);
     site
 }
 
-fn pulled(site: &Site) -> Value {
+pub(crate) fn pulled(site: &Site) -> Value {
     site.kl().args(["state", "pull", "live"]).exits(0).json()
 }
 
-fn listed(site: &Site) -> Vec<String> {
+pub(crate) fn listed(site: &Site) -> Vec<String> {
     let said = site.kl().args(["state", "list", "live"]).exits(0).stdout;
     said.lines().map(str::to_owned).collect()
 }

@@ -31,6 +31,7 @@ mod lab;
 mod mishaps;
 mod naming;
 mod operations;
+mod plain;
 mod provider_secrets;
 mod roles;
 mod secrets;

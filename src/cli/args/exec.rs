@@ -6,6 +6,7 @@ use camino::Utf8PathBuf;
 use clap::Args;
 
 use super::{ActorArgs, StateArgs};
+use crate::domain::id::StateName;
 
 /// `kl exec`.
 #[derive(Debug, Args)]
@@ -19,6 +20,9 @@ pub struct ExecArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub actor: ActorArgs,
+    /// Let the command read this state, too, for the data source terraform_remote_state. Repeatable
+    #[arg(long, value_name = "STATE")]
+    pub reads: Vec<StateName>,
     /// The command with its arguments, as `terraform apply`
     #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -1,0 +1,142 @@
+//! What the words of a command say before it runs: whether it is Terraform, in which directory, and what it does to a
+//! state.
+
+use std::ffi::{OsStr, OsString};
+
+use camino::Utf8Path;
+
+/// What Terraform does with a state. Other commands may run without a backend.
+const ABOUT_STATES: [&str; 14] = [
+    "apply",
+    "console",
+    "destroy",
+    "force-unlock",
+    "graph",
+    "import",
+    "init",
+    "output",
+    "plan",
+    "refresh",
+    "show",
+    "state",
+    "taint",
+    "untaint",
+];
+
+/// What writes a state, when it has done its work.
+const WRITES: [&str; 6] = ["apply", "destroy", "import", "refresh", "taint", "untaint"];
+
+/// What writes a state among the commands of `terraform state`.
+const STATE_WRITES: [&str; 4] = ["mv", "push", "replace-provider", "rm"];
+
+/// How Go's flags spell "no".
+const NO: [&str; 6] = ["0", "f", "F", "false", "FALSE", "False"];
+
+/// What is known of a command before it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    /// Whether the program is Terraform or OpenTofu, and not a script around it.
+    pub(super) terraform: bool,
+    /// The directory that Terraform is told to work in.
+    pub(super) chdir: Option<&'a str>,
+    /// Whether it has to do with states at all.
+    pub(super) about_states: bool,
+    /// Whether it may well end without having asked for the state.
+    pub(super) asks_nothing: bool,
+    /// What it is told to do without a lock although it would write the state.
+    pub(super) unlocked: Option<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    /// Reads a command, and the further arguments that Terraform finds in the environment: `variable` gives them.
+    pub(super) fn of(command: &'a [OsString], variable: impl Fn(&str) -> Option<String>) -> Self {
+        let (program, rest) =
+            command.split_first().map_or((OsStr::new(""), command), |(one, rest)| (one.as_os_str(), rest));
+        let program = Utf8Path::from_path(program.as_ref()).and_then(Utf8Path::file_name).unwrap_or_default();
+        let terraform = program.contains("terraform") || program.contains("tofu");
+        let words = || rest.iter().filter_map(|word| word.to_str());
+        let mut plain = words().filter(|word| !word.starts_with('-'));
+        let verb = plain.next().filter(|_| terraform);
+        let writes = match verb {
+            Some("state") => plain.next().is_some_and(|verb| STATE_WRITES.contains(&verb)),
+            Some(verb) => WRITES.contains(&verb),
+            None => false,
+        };
+        let asks_for_help = words().any(|word| matches!(word, "-help" | "--help" | "-h"));
+        let from_environment = || {
+            let names = ["TF_CLI_ARGS".to_owned(), format!("TF_CLI_ARGS_{}", verb.unwrap_or_default())];
+            names.iter().filter_map(|name| variable(name)).any(|words| words.split_whitespace().any(leaves_the_lock))
+        };
+        let unlocked = writes && !asks_for_help && (words().any(leaves_the_lock) || from_environment());
+        Self {
+            terraform,
+            chdir: words()
+                .take_while(|word| word.starts_with('-'))
+                .find_map(|word| terraform.then(|| word.strip_prefix("-chdir=")).flatten()),
+            about_states: verb.is_some_and(|verb| ABOUT_STATES.contains(&verb)) && !asks_for_help,
+            // Init asks only when there is something to take over; others can be told to look at files.
+            asks_nothing: matches!(verb, Some("init" | "show" | "graph")),
+            unlocked: verb.filter(|_| unlocked),
+        }
+    }
+}
+
+/// Whether a word tells Terraform to take no lock.
+fn leaves_the_lock(word: &str) -> bool {
+    let word = word.trim_matches(['"', '\'']);
+    let value = word.strip_prefix("--lock=").or_else(|| word.strip_prefix("-lock="));
+    value.is_some_and(|value| NO.contains(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of<T>(line: &str, ask: impl Fn(&Line<'_>) -> T) -> T {
+        with(line, |_| None, ask)
+    }
+
+    fn with<T>(line: &str, variable: impl Fn(&str) -> Option<String>, ask: impl Fn(&Line<'_>) -> T) -> T {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        ask(&Line::of(&words, variable))
+    }
+
+    #[test]
+    fn a_command_of_terraform_is_told_from_others() {
+        for (line, terraform, about_states) in [
+            ("terraform apply", true, true),
+            ("/opt/terraform_1.11 -chdir=live plan", true, true),
+            ("tofu state list", true, true),
+            ("terraform version", true, false),
+            ("terraform workspace list", true, false),
+            ("terraform apply -help", true, false),
+            ("terraform", true, false),
+            ("sh apply", false, false),
+        ] {
+            assert_eq!(of(line, |line| (line.terraform, line.about_states)), (terraform, about_states), "{line}");
+        }
+        assert_eq!(of("terraform -chdir=live plan", |line| line.chdir.map(str::to_owned)), Some("live".to_owned()));
+        assert_eq!(of("make -chdir=live plan", |line| line.chdir.map(str::to_owned)), None);
+    }
+
+    #[test]
+    fn a_write_without_the_lock_is_seen_before_it_begins() {
+        for (line, unlocked) in [
+            ("terraform apply -lock=false", Some("apply")),
+            ("terraform import --lock=0 a b", Some("import")),
+            ("terraform state rm -lock=FALSE a", Some("state")),
+            ("terraform state list -lock=false", None),
+            ("terraform plan -lock=false", None),
+            ("terraform apply -lock=true", None),
+            ("terraform apply -lock-timeout=0", None),
+            ("terraform apply -lock=false -help", None),
+            ("sh apply -lock=false", None),
+        ] {
+            assert_eq!(of(line, |line| line.unlocked.map(str::to_owned)), unlocked.map(str::to_owned), "{line}");
+        }
+        for (name, unlocked) in [("TF_CLI_ARGS", true), ("TF_CLI_ARGS_apply", true), ("TF_CLI_ARGS_plan", false)] {
+            let variable = |asked: &str| (asked == name).then(|| "-parallelism=2 -lock=false".to_owned());
+            assert_eq!(with("terraform apply", variable, |line| line.unlocked.is_some()), unlocked, "{name}");
+        }
+    }
+}

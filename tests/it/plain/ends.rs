@@ -1,0 +1,163 @@
+//! However a plain Terraform ends, or the kl beside it: its lock is free, or everybody sees it and can free it; and what
+//! it has made is taken over.
+
+use std::fs;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::backend::{exec, listed, shell, site};
+use crate::harness::database::Database;
+use crate::harness::site::Site;
+use crate::harness::wait_until;
+use crate::stage::{CHAIN, Gates, runs, status};
+
+on_both_databases!(
+    a_terraform_that_was_killed_leaves_no_lock,
+    the_lock_of_a_killed_kl_is_seen_and_aborted,
+    the_lock_of_a_killed_kl_is_freed_by_terraform,
+    an_abort_takes_the_lock_of_a_terraform_that_works,
+    a_signal_is_heard_once,
+    two_signals_end_terraform_at_once_and_leave_no_lock,
+);
+
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// What Terraform could not write.
+fn errored(site: &Site) -> camino::Utf8PathBuf {
+    site.repo().join("live/errored.tfstate")
+}
+
+/// The processes that a process has started.
+fn children(of: Pid) -> Vec<Pid> {
+    let text = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    text.split_whitespace().map(|id| Pid::from_raw(id.parse().unwrap())).collect()
+}
+
+fn a_terraform_that_was_killed_leaves_no_lock(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    let apply = ["apply", "-auto-approve", "-input=false", &var];
+    gates.close("apply");
+    let running = exec(&site, &apply).spawn();
+    gates.reached("apply");
+    let terraform = children(running.pid());
+    assert_eq!(terraform.len(), 1, "{terraform:?}");
+    kill(terraform[0], Signal::SIGKILL).unwrap();
+    let said = running.exits(137).stderr;
+    assert!(said.contains("without giving its lock back"), "{said}");
+    assert_eq!(runs(database, "failed").len(), 1);
+    assert!(status(&site)["reservations"].as_array().is_none_or(Vec::is_empty), "{}", status(&site));
+    gates.open("apply");
+    drop(exec(&site, &apply).exits(0));
+}
+
+/// An apply whose kl is killed while it works: Terraform goes on, and cannot write its state. Gives the run of the lock.
+fn orphaned(site: &Site, database: &Database) -> String {
+    let gates = Gates::new(site);
+    let var = format!("-var={}", gates.var());
+    drop(exec(site, &["init", "-input=false"]).exits(0));
+    gates.close("apply");
+    // It does not take long to give up.
+    let apply = exec(site, &["apply", "-auto-approve", "-input=false", &var]).env("TF_HTTP_RETRY_MAX", "0");
+    let running = apply.spawn();
+    gates.reached("apply");
+    running.signal(Signal::SIGKILL);
+    drop(running.ends());
+    gates.open("apply");
+    wait_until("Terraform leaves its state in a file", LIMIT, || {
+        let text = fs::read_to_string(errored(site)).ok()?;
+        serde_json::from_str::<serde_json::Value>(&text).ok().map(drop)
+    });
+    // Everybody sees it.
+    let run = runs(database, "reserved").remove(0);
+    let shown = status(site).to_string();
+    assert!(shown.contains(&run) && shown.contains("alice"), "{shown}");
+    let said = exec(site, &["plan", "-input=false", &var]).exits(1).stderr;
+    assert!(said.contains("is locked by alice") && said.contains(&run), "{said}");
+    let said = site.kl().args(["apply", "live", &format!("-{var}"), "--auto-approve"]).exits(2).stderr;
+    assert!(said.contains("is locked by alice") && said.contains(&format!("kl abort {run}")), "{said}");
+    run
+}
+
+/// What Terraform left in the file is taken over, and nothing is left to do.
+fn is_taken_over(site: &Site) {
+    assert!(listed(site).is_empty());
+    drop(exec(site, &["state", "push", "errored.tfstate"]).exits(0));
+    let said = exec(site, &["plan", "-detailed-exitcode", "-input=false", "-var=gates=x"]).exits(0).stdout;
+    assert!(said.contains("No changes"), "{said}");
+    let said = site.kl().args(["plan", "live", "--var", "gates=x"]).exits(0).stdout;
+    assert!(said.contains("No changes"), "{said}");
+}
+
+fn the_lock_of_a_killed_kl_is_seen_and_aborted(database: &Database) {
+    let site = site(database, CHAIN);
+    let run = orphaned(&site, database);
+    drop(site.kl().args(["abort", &run, "--actor", "bob"]).exits(0));
+    assert_eq!(runs(database, "aborted"), std::slice::from_ref(&run));
+    let shown = site.kl().args(["show", &run]).exits(0).stdout;
+    assert!(shown.contains("bob") && shown.contains("alice"), "{shown}");
+    is_taken_over(&site);
+}
+
+fn the_lock_of_a_killed_kl_is_freed_by_terraform(database: &Database) {
+    let site = site(database, CHAIN);
+    let run = orphaned(&site, database);
+    drop(exec(&site, &["force-unlock", "-force", "whatever"]).exits(0));
+    assert_eq!(runs(database, "aborted"), [run]);
+    is_taken_over(&site);
+}
+
+fn an_abort_takes_the_lock_of_a_terraform_that_works(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    gates.close("apply");
+    let running = exec(&site, &["apply", "-auto-approve", "-input=false", &var]).spawn();
+    gates.reached("apply");
+    let run = runs(database, "reserved").remove(0);
+    drop(site.kl().args(["abort", &run, "--actor", "bob"]).exits(0));
+    gates.open("apply");
+    let said = running.exits(1).stderr;
+    assert!(said.contains("HTTP error: 409") && said.contains("it was taken away"), "{said}");
+    assert_eq!(database.value("SELECT count(*) FROM state_versions"), Some("0".into()));
+    is_taken_over(&site);
+}
+
+/// A second signal would make Terraform drop everything.
+fn a_signal_is_heard_once(database: &Database) {
+    let site = site(database, "");
+    let script = "trap 'echo INT' INT; trap 'echo TERM; end=1' TERM; echo ready; until [ $end ]; do sleep 0.02; done";
+    let mut running = shell(&site, script).spawn();
+    running.wait_to_print("ready", 1);
+    running.signal(Signal::SIGINT);
+    running.wait_to_print("INT", 1);
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.exits(0).stdout, "ready\nINT\nTERM\n");
+}
+
+fn two_signals_end_terraform_at_once_and_leave_no_lock(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    // The command at the gate does not hear of an interruption.
+    let deaf = CHAIN.replace("command = \"while", "command = \"trap '' INT; while");
+    site.write("live/main.tf", &deaf);
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    gates.close("apply");
+    let mut running = exec(&site, &["apply", "-auto-approve", "-input=false", &var]).spawn();
+    gates.reached("apply");
+    running.signal(Signal::SIGINT);
+    running.wait_to_print("Interrupt received", 1);
+    running.signal(Signal::SIGINT);
+    let (status, said) = running.ends();
+    assert!(status.code() == Some(1) && said.stderr.contains("Two interrupts received"), "{status} {said:?}");
+    assert!(!said.stderr.contains("A second signal"), "{said:?}");
+    gates.open("apply");
+    assert_eq!(database.value("SELECT count(*) FROM runs WHERE ended_at IS NULL"), Some("0".into()));
+    assert!(runs(database, "reserved").is_empty());
+}

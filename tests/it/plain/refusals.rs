@@ -1,0 +1,109 @@
+//! What kl refuses to a plain Terraform: the person at the terminal reads why, and nothing has changed.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::backend::{RESOURCES, exec, pulled, shell, site};
+use crate::harness::database::Database;
+use crate::harness::site::Site;
+use crate::harness::terraform::program;
+
+on_both_databases!(
+    a_refused_write_says_why_and_changes_nothing,
+    a_write_without_the_lock_is_refused_before_anything_is_done,
+    there_are_no_workspaces,
+    the_address_of_the_database_is_no_business_of_a_provider,
+);
+
+fn applied(database: &Database) -> Site {
+    let site = site(database, RESOURCES);
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    drop(exec(&site, &["apply", "-auto-approve", "-input=false"]).exits(0));
+    site
+}
+
+fn a_refused_write_says_why_and_changes_nothing(database: &Database) {
+    let site = applied(database);
+    // Some serials later: Terraform takes 0 for none.
+    drop(exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=2"]).exits(0));
+    drop(exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=3"]).exits(0));
+    let before = pulled(&site);
+    let serial = before["serial"].as_i64().unwrap();
+    let pushed = |change: &dyn Fn(&mut Value)| {
+        let mut document = before.clone();
+        change(&mut document);
+        fs::write(site.repo().join("live/pushed.tfstate"), document.to_string()).unwrap();
+        exec(&site, &["state", "push", "-force", "pushed.tfstate"]).exits(1).stderr
+    };
+    let lower = pushed(&|document| document["serial"] = json!(serial - 2));
+    assert!(lower.contains("HTTP error: 409") && lower.contains("serials only grow"), "{lower}");
+    let foreign = pushed(&|document| document["lineage"] = json!("another"));
+    assert!(foreign.contains("the document has lineage another"), "{foreign}");
+    assert_eq!(pulled(&site), before);
+    let newest = || database.value("SELECT max(serial) FROM state_versions").unwrap();
+    assert_eq!(newest(), serial.to_string());
+
+    // A script that does without the lock where kl does not see it.
+    let script = format!("'{}' apply -auto-approve -input=false -lock=false -var=value=9", program());
+    let said = shell(&site, &script).exits(1).stderr;
+    assert!(said.contains("HTTP error: 409") && said.contains("under its lock only"), "{said}");
+    assert_eq!(pulled(&site), before);
+    // What it did is in a file, which is taken over under the lock.
+    drop(exec(&site, &["state", "push", "errored.tfstate"]).exits(0));
+    drop(exec(&site, &["plan", "-detailed-exitcode", "-input=false", "-var=value=9"]).exits(0));
+}
+
+fn a_write_without_the_lock_is_refused_before_anything_is_done(database: &Database) {
+    let site = applied(database);
+    let before = pulled(&site);
+    for args in [
+        ["apply", "-auto-approve", "-lock=false", "-var=value=9"],
+        ["destroy", "-auto-approve", "-lock=false", "-var=value=9"],
+        ["import", "-lock=false", "terraform_data.b[\"z\"]", "an-id"],
+        ["state", "rm", "-lock=false", "terraform_data.a"],
+    ] {
+        let said = exec(&site, &args).exits(3).stderr;
+        assert!(said.contains("-lock=false") && said.contains("leave -lock=false out"), "{said}");
+    }
+    let said = exec(&site, &["apply", "-auto-approve"]).env("TF_CLI_ARGS_apply", "-lock=false").exits(3).stderr;
+    assert!(said.contains("-lock=false"), "{said}");
+    assert_eq!(pulled(&site), before);
+    assert!(!site.repo().join("live/errored.tfstate").exists());
+    // Looking needs no lock.
+    let runs = || database.value("SELECT count(*) FROM runs");
+    let count = runs();
+    drop(exec(&site, &["plan", "-lock=false", "-detailed-exitcode", "-input=false"]).exits(0));
+    assert_eq!(runs(), count);
+}
+
+fn there_are_no_workspaces(database: &Database) {
+    let site = applied(database);
+    for args in [["workspace", "list", ""], ["workspace", "new", "dev"], ["workspace", "select", "dev"]] {
+        let args: Vec<&str> = args.into_iter().filter(|arg| !arg.is_empty()).collect();
+        let said = exec(&site, &args).exits(1).stderr;
+        assert!(said.contains("workspaces not supported"), "{args:?}: {said}");
+    }
+    assert_eq!(exec(&site, &["workspace", "show"]).exits(0).stdout.trim(), "default");
+    // What stands in for them.
+    let dev = site.kl().args(["exec", "--dir", "live", "--workspace", "dev", "--", program().as_str()]);
+    drop(dev.clone().args(["apply", "-auto-approve", "-input=false", "-var=value=5"]).exits(0));
+    assert_eq!(dev.args(["output", "-raw", "value"]).exits(0).stdout, "5");
+    assert_eq!(exec(&site, &["output", "-raw", "value"]).exits(0).stdout, "1");
+}
+
+fn the_address_of_the_database_is_no_business_of_a_provider(database: &Database) {
+    let config = format!(
+        "{RESOURCES}\nresource \"terraform_data\" \"looks\" {{\n  provisioner \"local-exec\" {{\n    command = \"env > ../env\"\n  }}\n}}\n"
+    );
+    let site = site(database, &config);
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    drop(exec(&site, &["apply", "-auto-approve", "-input=false"]).env("KL_FORGE_TOKEN", "s3cret").exits(0));
+    let seen = fs::read_to_string(site.repo().join("env")).unwrap();
+    assert!(
+        seen.contains("TF_HTTP_ADDRESS=") && !seen.contains("KL_DATABASE_URL") && !seen.contains("s3cret"),
+        "{seen}"
+    );
+    // A script may call kl again.
+    assert!(shell(&site, "env").exits(0).stdout.contains("KL_DATABASE_URL"));
+}

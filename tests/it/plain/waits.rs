@@ -1,0 +1,81 @@
+//! `-lock-timeout`: Terraform waits, and gets the lock in the end or hears who has it.
+
+use crate::backend::{exec, site};
+use crate::harness::database::Database;
+use crate::stage::{CHAIN, Gates, assert_tidy, runs, wait_for_runs};
+
+on_both_databases!(
+    who_waits_long_enough_gets_the_lock_after_a_run_and_after_another_terraform,
+    who_waits_too_short_hears_who_holds_what,
+);
+
+fn who_waits_long_enough_gets_the_lock_after_a_run_and_after_another_terraform(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    let waiting = ["apply", "-auto-approve", "-input=false", "-lock-timeout=90s", &var, "-var=value=2"];
+    // What was asked for is in kl's log.
+    let patient = || exec(&site, &waiting).env("KL_LOG", "kl_runner::server=info").env("NO_COLOR", "1");
+
+    gates.close("apply");
+    let plain = exec(&site, &["apply", "-auto-approve", "-input=false", &var]).spawn();
+    gates.reached("apply");
+    let mut second = patient().spawn();
+    second.wait_for("status=423");
+    gates.open("apply");
+    drop(plain.exits(0));
+    drop(second.exits(0));
+    assert_eq!(runs(database, "committed").len(), 2);
+
+    gates.close("apply");
+    let kl = site.kl().args(["apply", "live", &format!("-{var}"), "--auto-approve", "--var=value=3"]).spawn();
+    gates.reached("apply");
+    let mut second = patient().spawn();
+    second.wait_for("status=423");
+    gates.open("apply");
+    drop(kl.exits(0));
+    drop(second.exits(0));
+    let said = exec(&site, &["plan", "-detailed-exitcode", "-input=false", &var, "-var=value=2"]).exits(0).stdout;
+    assert!(said.contains("No changes"), "{said}");
+    assert_tidy(database, database.value("SELECT max(serial) FROM state_versions").unwrap().parse().unwrap());
+}
+
+fn who_waits_too_short_hears_who_holds_what(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    let short = ["apply", "-auto-approve", "-input=false", "-no-color", "-lock-timeout=1s", &var, "-var=value=2"];
+
+    gates.close("apply");
+    let running = site.kl().args(["apply", "live", &format!("-{var}"), "--auto-approve", "--actor", "bob"]).spawn();
+    gates.reached("apply");
+    let said = exec(&site, &short).exits(1).stderr;
+    let run = runs(database, "applying").remove(0);
+    for part in ["terraform_data.slow (write) is held by bob", &run, "expires in", "others work on the state"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    gates.open("apply");
+    drop(running.exits(0));
+
+    // A run that waits in the queue is in the way, too, and is named.
+    gates.close("apply");
+    let kl_var = format!("-{var}");
+    let held =
+        site.kl().args(["apply", "live", &kl_var, "--auto-approve", "--var=value=3", "--actor", "carol"]).spawn();
+    gates.reached("apply");
+    let args = ["apply", "live", &kl_var, "--auto-approve", "--var=value=3", "--wait", "1m", "--actor", "dave"];
+    let queued = site.kl().args(args).spawn();
+    wait_for_runs(database, "waiting", 1);
+    let said = exec(&site, &short).exits(1).stderr;
+    assert!(said.contains("carol") && said.contains("dave"), "{said}");
+    gates.open("apply");
+    drop(held.exits(0));
+    // Its plan is overtaken by then.
+    drop(queued.exits(4));
+
+    // Nothing is left of those who gave up.
+    assert!(runs(database, "waiting").is_empty() && runs(database, "reserved").is_empty());
+    drop(exec(&site, &short).exits(0));
+}
