@@ -13,7 +13,7 @@ use crate::report::cells;
 use crate::report::page::Page;
 use crate::report::phrase::Phrase;
 use crate::report::style::count;
-use crate::store::model::{CommitMode, Version, VersionQuery};
+use crate::store::model::{Version, VersionQuery};
 
 /// Runs the command.
 pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> {
@@ -95,13 +95,6 @@ impl Why {
     }
 }
 
-fn mode(version: &Version) -> &'static str {
-    match version.mode {
-        CommitMode::RowDelta => "row-delta",
-        CommitMode::Snapshot => "snapshot",
-    }
-}
-
 fn page(versions: &[(Why, Version)], with_rows: bool) -> Page {
     let mut page = Page::default();
     if versions.is_empty() {
@@ -114,7 +107,7 @@ fn page(versions: &[(Why, Version)], with_rows: bool) -> Page {
             cells::time(version.at),
             Phrase::own(version.actor.0.clone()),
             Phrase::own(version.source.word()),
-            Phrase::own(mode(version)),
+            Phrase::own(version.mode.word()),
             cells::request(&version.origin),
             Phrase::own(version.rows_opened.max(version.rows_closed).to_string()),
             why.replan.clone().map(Phrase::own).unwrap_or_default(),

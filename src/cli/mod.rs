@@ -29,7 +29,6 @@ pub mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use args::state::StateCommand;
 use args::{ActorArgs, ApplyCommand, Cli, Command, DbCommand, Global};
 use camino::Utf8Path;
 use env::EnvSnapshot;
@@ -132,10 +131,7 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::Recover(args) => recover::run(session, args).await,
         Command::Ci(command) => Box::pin(ci::run(session, command)).await,
         Command::Exec(args) => exec::run(session, args).await,
-        Command::State(StateCommand::Import(args)) => state::import(session, args).await,
-        Command::State(StateCommand::Pull(args)) => session.interruptible(state::pull(session, args)).await,
-        Command::State(StateCommand::List(args)) => session.interruptible(state::list(session, args)).await,
-        Command::State(StateCommand::Show(args)) => session.interruptible(state::show(session, args)).await,
+        Command::State(command) => state::run(session, command).await,
         Command::Db(DbCommand::Migrate) => db::migrate(session).await,
         Command::Db(DbCommand::Roles(args)) => db::roles(session, &args),
         Command::Db(DbCommand::Check) => session.interruptible(db::check(session)).await,

@@ -29,6 +29,40 @@ pub fn masked(body: &Body) -> Json {
     value
 }
 
+/// The contents of one row at two times, masked: what is secret at either of them is shown of neither.
+#[must_use]
+pub fn masked_sides(before: &Body, after: &Body) -> [Json; 2] {
+    let mut secrets = Secrets::default();
+    for body in [before, after] {
+        if let Ok(value) = Json::parse(body.text()) {
+            note_hidden(&value, &masked(body), &mut secrets);
+        }
+    }
+    [before, after].map(|body| {
+        let mut shown = masked(body);
+        secrets.hide(&mut shown);
+        shown
+    })
+}
+
+/// Remembers the texts of whatever was masked.
+fn note_hidden(value: &Json, shown: &Json, secrets: &mut Secrets) {
+    match (value, shown) {
+        (Json::Object(members), Json::Object(_)) => {
+            for (name, member) in members {
+                if let Some(shown) = shown.get(name) {
+                    note_hidden(member, shown, secrets);
+                }
+            }
+        }
+        (Json::Array(items), Json::Array(shown)) => {
+            items.iter().zip(shown).for_each(|(item, shown)| note_hidden(item, shown, secrets));
+        }
+        (_, Json::String(text)) if text == MASK => secrets.note(value),
+        _ => {}
+    }
+}
+
 fn set(value: &mut Json, name: &str) {
     if let Json::Object(members) = value {
         for (_, member) in members.iter_mut().filter(|(found, _)| found == name) {

@@ -1,25 +1,18 @@
 //! Taking a whole state document into the store (`kl state import`).
 
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
-use super::record::Recorder;
-use super::reserve;
+use super::errand::{self, Change, Errand};
 use crate::clock;
 use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::Claim;
 use crate::domain::id::{Serial, StateName};
-use crate::domain::run::event::RunEvent;
-use crate::domain::run::{NewRun, RunEnd, RunKind, RunStatus, Tools};
+use crate::domain::run::RunKind;
 use crate::domain::state::RowKey;
 use crate::domain::state::document::StateDocument;
 use crate::error::KlError;
-use crate::exit::Exit;
-use crate::report::conflict;
 use crate::store::model::{Commit, CommitMode, Committed, LineageRule, RowWrite, Source};
-
-/// An import takes seconds and reserves everything: nobody should wait long for one that died.
-const LEASE: Duration = Duration::from_mins(2);
 
 /// What an import came to.
 pub enum Imported {
@@ -67,82 +60,39 @@ pub async fn import(ctx: &Context, name: &StateName, document: StateDocument) ->
         }
     }
     let head = ctx.store.state_ensure(name).await?;
-    let ctx = &ctx.patient(LEASE);
-    let run = clock::new_run_id();
-    let claims = vec![Claim::write(Pattern::Everything)];
-    ctx.store
-        .run_start(&NewRun {
-            id: run,
-            state: head.id,
-            kind: RunKind::Import,
-            actor: ctx.actor.clone(),
-            origin: ctx.origin.clone(),
-            spec: None,
-            source_serial: head.serial,
-            tools: Tools::default(),
-            claims: claims.clone(),
-        })
-        .await?;
-    let recorder = Recorder::new(ctx.store.clone(), ctx.sink.clone(), run);
-    let result = reserved_import(ctx, &recorder, &claims, &head, document).await;
-    if let Err(error) = &result {
-        let status = if error.1.is_empty() { RunStatus::Failed } else { RunStatus::Conflict };
-        let end = RunEnd { error: Some(error.0.on_record()), conflict: error.1.clone(), ..RunEnd::plain(status) };
-        drop(ctx.store.run_end(run, &end).await);
-    }
-    result.map(Imported::Committed).map_err(|error| error.0)
-}
-
-type ImportFailure = (KlError, Vec<crate::domain::coordination::reservation::Blocker>);
-
-async fn reserved_import(
-    ctx: &Context,
-    recorder: &Recorder,
-    claims: &[Claim],
-    head: &crate::store::model::StateHead,
-    document: StateDocument,
-) -> Result<Committed, ImportFailure> {
-    let plain = |error: KlError| (error, Vec::new());
-    let outcome = reserve::acquire(ctx, recorder, claims, LEASE, None).await.map_err(plain)?;
-    let held = match outcome {
-        reserve::Outcome::Granted { held, .. } => held,
-        reserve::Outcome::Blocked(blockers) => {
-            let message = format!("{}\n{}", conflict::title(&blockers), conflict::text(&blockers).trim_end());
-            let error = KlError::new(Exit::Conflict, message);
-            return Err((conflict::hints(&blockers).into_iter().fold(error, KlError::hint), blockers));
-        }
-    };
-    let snapshot = ctx.store.snapshot(head.id, None).await.map_err(|error| plain(error.into()))?;
-    // Under the reservation, once more: somebody else may have been first.
-    if snapshot.head.serial != head.serial {
-        return Err(plain(KlError::failed("another version was committed meanwhile").hint("try again")));
-    }
-    let kept: std::collections::BTreeSet<&RowKey> = document.rows.iter().map(|row| &row.key).collect();
-    let gone = snapshot.rows.iter().filter(|(row, _)| !kept.contains(&row.key));
-    let mut writes: Vec<RowWrite> = gone.map(|(row, _)| RowWrite { key: row.key.clone(), body: None }).collect();
-    writes.extend(document.rows.iter().map(|row| RowWrite { key: row.key.clone(), body: Some(row.body.clone()) }));
-    let lineage = match document.lineage {
-        Some(lineage) => LineageRule::Must(lineage),
+    let lineage = match &document.lineage {
+        Some(lineage) => LineageRule::Must(lineage.clone()),
         None => LineageRule::OrNew(clock::new_lineage()),
     };
-    let commit = Commit {
-        source: Source::Import,
-        mode: CommitMode::Snapshot,
-        source_serial: head.serial,
-        lineage,
-        at_least: Some(document.serial),
-        document: Some(document.head),
-        providers: std::collections::BTreeMap::new(),
-        writes,
-        soft: Vec::new(),
-    };
-    let committed = ctx.store.run_commit(&held, &commit).await.map_err(|error| plain(error.into()))?;
-    let event = RunEvent::Committed {
-        serial: committed.serial,
-        rows_opened: committed.rows_opened,
-        rows_closed: committed.rows_closed,
-    };
-    // The version exists: a timeline that cannot be written does not make the import a failure.
-    drop(recorder.record(event).await);
-    Ok(committed)
+    let errand = Errand { kind: RunKind::Import, lease: errand::LEASE, wait: None };
+    let done = errand::carry_out(ctx, &head, errand, |snapshot| {
+        // Under the reservation, once more: somebody else may have been first.
+        if snapshot.head.serial != head.serial {
+            return Err(KlError::failed("another version was committed meanwhile").hint("try again"));
+        }
+        let kept: BTreeSet<&RowKey> = document.rows.iter().map(|row| &row.key).collect();
+        let gone = snapshot.rows.iter().filter(|(row, _)| !kept.contains(&row.key));
+        let mut writes: Vec<RowWrite> = gone.map(|(row, _)| RowWrite { key: row.key.clone(), body: None }).collect();
+        writes.extend(document.rows.iter().map(|row| RowWrite { key: row.key.clone(), body: Some(row.body.clone()) }));
+        Ok(Some(Change {
+            claims: vec![Claim::write(Pattern::Everything)],
+            announced: None,
+            commit: Commit {
+                source: Source::Import,
+                mode: CommitMode::Snapshot,
+                source_serial: head.serial,
+                lineage: lineage.clone(),
+                at_least: Some(document.serial),
+                document: Some(document.head.clone()),
+                providers: BTreeMap::new(),
+                writes,
+                soft: Vec::new(),
+            },
+        }))
+    })
+    .await?;
+    match done {
+        Some((_, committed)) => Ok(Imported::Committed(committed)),
+        None => Err(KlError::failed("there was nothing to import")),
+    }
 }

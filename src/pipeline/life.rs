@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::reservation::Claim;
 use crate::domain::coordination::staleness::classify;
-use crate::domain::id::{Serial, SpecId, StateId};
+use crate::domain::id::{Serial, StateId};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::ChangedRow;
 use crate::domain::state::difference::changed_attributes;
@@ -15,6 +15,7 @@ use crate::report::life::{Blame, Cause, Change, Meaning, Moment, SincePlan};
 use crate::store::model::{RowChange, RowMark, RowOrigin, StateHead, Version};
 use crate::store::{Store, StoreError};
 
+use super::moves::Records;
 use super::stale;
 
 /// So many versions, or rows, are read at once.
@@ -94,8 +95,8 @@ pub async fn life(
     before: Option<Serial>,
     limit: usize,
 ) -> Result<(Vec<Moment>, Option<Serial>), KlError> {
-    let mut specs = Specs { store, known: HashMap::new() };
-    let mut names = newest_names(store, &mut specs, state, pattern).await?;
+    let mut records = Records::new(store);
+    let mut names = newest_names(store, &mut records, state, pattern).await?;
     let (mut moments, mut versions, mut at) = (Vec::new(), 0, None);
     'names: loop {
         let claims: Vec<Claim> = names.iter().cloned().map(Claim::write).collect();
@@ -104,16 +105,15 @@ pub async fn life(
             return Ok((moments, None));
         }
         for version in page {
-            let spec = specs.of(&version).await?;
+            let moves = records.moves(&version).await?;
             at = Some(version.serial);
             if before.is_none_or(|before| version.serial < before) {
                 if versions == limit {
                     return Ok((moments, Some(version.serial.next())));
                 }
                 versions += 1;
-                moments.extend(happened(&version, spec.as_ref()));
+                moments.extend(happened(&version, &moves, records.spec(&version).await?.as_ref()));
             }
-            let moves: Vec<(Address, Address)> = spec.iter().flat_map(moves).collect();
             let here = |to: &Address| names.iter().any(|name| name.covers(&Pattern::Resource(to.clone())));
             let came: Vec<(Address, Address)> = moves.into_iter().filter(|(_, to)| here(to)).collect();
             if !came.is_empty() {
@@ -129,7 +129,7 @@ pub async fn life(
 /// Where what a pattern covers stands now, or stood last: moves are followed forwards.
 async fn newest_names(
     store: &dyn Store,
-    specs: &mut Specs<'_>,
+    records: &mut Records<'_>,
     state: StateId,
     pattern: Pattern,
 ) -> Result<Vec<Pattern>, KlError> {
@@ -140,10 +140,10 @@ async fn newest_names(
         if newest.rows.iter().any(|(_, touched)| *touched != Touched::Removed) {
             break;
         }
-        let Some(spec) = specs.of(&newest).await? else { break };
+        let moves = records.moves(&newest).await?;
         let left = |from: &Address| names.iter().any(|name| name.covers(&Pattern::Resource(from.clone())));
         let next: Vec<Pattern> =
-            moves(&spec).filter(|(from, _)| left(from)).map(|(_, to)| Pattern::Resource(to)).collect();
+            moves.into_iter().filter(|(from, _)| left(from)).map(|(_, to)| Pattern::Resource(to)).collect();
         if next.is_empty() {
             break;
         }
@@ -152,23 +152,19 @@ async fn newest_names(
     Ok(names)
 }
 
-/// Each move of a spec: from where, and to where.
-fn moves(spec: &PlanSpec) -> impl Iterator<Item = (Address, Address)> + '_ {
-    spec.write.iter().filter_map(|entry| Some((entry.moved_from.clone()?, entry.address.clone())))
-}
-
 /// What a version did, in the words of its spec where it has one.
-fn happened(version: &Version, spec: Option<&PlanSpec>) -> Vec<Moment> {
+fn happened(version: &Version, moves: &[(Address, Address)], spec: Option<&PlanSpec>) -> Vec<Moment> {
     let moment = |(key, touched): &(RowKey, Touched)| {
         let address = key.address();
         let entries = || spec.iter().flat_map(|spec| &spec.write);
         let entry = entries().find(|entry| Some(&entry.address) == address);
-        let went = entries().find(|entry| entry.moved_from.is_some() && entry.moved_from.as_ref() == address);
+        let came = moves.iter().find(|(_, to)| Some(to) == address).map(|(from, _)| from);
+        let went = moves.iter().find(|(from, _)| Some(from) == address).map(|(_, to)| to);
         Moment {
             row: key.to_string(),
             touched: *touched,
-            moved_from: entry.and_then(|entry| entry.moved_from.as_ref()).map(ToString::to_string),
-            moved_to: went.map(|entry| entry.address.to_string()),
+            moved_from: came.map(ToString::to_string),
+            moved_to: went.map(ToString::to_string),
             attributes: entry.map(|entry| entry.print.changed.clone()).unwrap_or_default(),
             source: version.source.word(),
             cause: cause(version),
@@ -185,29 +181,6 @@ fn cause(version: &Version) -> Cause {
         origin: version.origin.clone(),
         run: version.run,
         spec: version.spec,
-    }
-}
-
-/// The specs behind versions, each read once.
-struct Specs<'s> {
-    store: &'s dyn Store,
-    known: HashMap<SpecId, Option<PlanSpec>>,
-}
-
-impl Specs<'_> {
-    /// None where there was none, or none that can still be read.
-    async fn of(&mut self, version: &Version) -> Result<Option<PlanSpec>, StoreError> {
-        let Some(id) = version.spec else { return Ok(None) };
-        if let Some(known) = self.known.get(&id) {
-            return Ok(known.clone());
-        }
-        let spec = match self.store.spec_find(id).await {
-            Ok(stored) => PlanSpec::read(&stored.spec.document).ok(),
-            Err(StoreError::NotFound { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        self.known.insert(id, spec.clone());
-        Ok(spec)
     }
 }
 

@@ -3,10 +3,12 @@
 use super::record::Recorder;
 use super::{Context, Rules};
 use crate::config::policy::OnStale;
+use crate::domain::coordination::reservation::AccessMode;
 use crate::domain::coordination::staleness::{Staleness, classify};
-use crate::domain::id::StateId;
+use crate::domain::id::{Serial, StateId};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{ChangedRow, RunEvent};
+use crate::domain::state::RowKey;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::store::model::{RowChange, Source, Version, VersionQuery};
@@ -49,7 +51,8 @@ pub async fn changes(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Resu
     })
 }
 
-/// The version that applying this very spec has made already, if nobody has replaced the whole state since.
+/// The version that applying this very spec has made already, if nobody has replaced the whole state since, or taken back,
+/// removed or moved what it wrote.
 pub async fn applied_before(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, KlError> {
     let mut before = None;
     loop {
@@ -62,12 +65,28 @@ pub async fn applied_before(ctx: &Context, state: StateId, spec: &PlanSpec) -> R
             if version.serial <= spec.state.serial || version.source == Source::Import {
                 return Ok(None);
             }
+            if matches!(version.source, Source::Rollback | Source::Remove | Source::Move)
+                && undone(ctx, state, spec, version.serial).await?
+            {
+                return Ok(None);
+            }
             if version.source == Source::Apply && version.spec == Some(spec.id) {
                 return Ok(Some(version));
             }
         }
         before = Some(last);
     }
+}
+
+/// Whether a version touched what a spec writes.
+async fn undone(ctx: &Context, state: StateId, spec: &PlanSpec, serial: Serial) -> Result<bool, StoreError> {
+    let query = VersionQuery { before: Some(serial.next()), limit: 1, with_rows: true };
+    let Some(version) = ctx.store.version_list(state, query).await?.pop() else { return Ok(false) };
+    let claims = spec.claims();
+    let written: Vec<_> =
+        claims.iter().filter(|claim| claim.mode == AccessMode::Write).map(|claim| &claim.pattern).collect();
+    let touches = |key: &RowKey| key.pattern().is_some_and(|own| written.iter().any(|one| one.intersects(&own)));
+    Ok(version.rows.iter().any(|(key, _)| touches(key)))
 }
 
 /// Records the outcome of the check; says whether the run may go on, and whether the re-plan has to decide.

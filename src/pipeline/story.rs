@@ -10,7 +10,7 @@ use crate::domain::run::fidelity::fidelity;
 use crate::domain::run::{Run, RunKind};
 use crate::error::KlError;
 use crate::report::explain::{Committed, RunFacts};
-use crate::store::model::{CommitMode, VersionQuery};
+use crate::store::model::VersionQuery;
 use crate::store::{Store, StoreError};
 
 /// So many of the runs that a timeline names are looked up.
@@ -62,10 +62,7 @@ async fn committed(
     let version = store.version_list(run.state, query).await?.pop().filter(|version| version.serial == serial);
     Ok(version.map(|version| Committed {
         serial,
-        mode: match version.mode {
-            CommitMode::RowDelta => "row-delta",
-            CommitMode::Snapshot => "snapshot",
-        },
+        mode: version.mode.word(),
         rows: version.rows.iter().map(|(row, touched)| format!("{} {row}", touched.sign())).collect(),
         fidelity: spec.filter(|_| run.kind == RunKind::Apply).map(|spec| fidelity(spec, &version.rows, soft)),
     }))

@@ -145,7 +145,10 @@ pub fn points(story: &RunFacts) -> Vec<Point> {
 fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
     let event = &recorded.event;
     let topic = match event {
-        RunEvent::SpecLoaded { .. } => Topic::Plan,
+        RunEvent::SpecLoaded { .. }
+        | RunEvent::RollingBack { .. }
+        | RunEvent::Removing { .. }
+        | RunEvent::Moving { .. } => Topic::Plan,
         RunEvent::StaleCheckPassed { .. } | RunEvent::StaleCheckFailed { .. } => Topic::Since,
         RunEvent::Waiting { .. } | RunEvent::Reserved { .. } | RunEvent::Reclaimed { .. } => Topic::Others,
         RunEvent::LaneChosen { .. }

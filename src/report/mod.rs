@@ -23,6 +23,7 @@ pub mod style;
 pub mod summary;
 pub mod table;
 pub mod terminal;
+pub mod travel;
 pub mod view;
 
 #[cfg(test)]

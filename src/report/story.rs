@@ -161,12 +161,31 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         RunEvent::Unlocked { by, forced: true } => {
             say(Tone::Alarm, Phrase::own("The lock was taken away by ").prose(&by.0).and(" (force-unlock)"))
         }
+        RunEvent::RollingBack { .. } | RunEvent::Removing { .. } | RunEvent::Moving { .. } => errand(event),
         RunEvent::Warning { message } => say(Tone::Careful, Phrase::own("warning: ").prose(message)),
         RunEvent::Resource { .. }
         | RunEvent::LeaseRenewed { .. }
         | RunEvent::ApplyFinished { .. }
         | RunEvent::Ended { .. } => None,
     }
+}
+
+/// The sentence for what a change without Terraform sets out to do.
+fn errand(event: &RunEvent) -> Option<Told> {
+    let (tone, phrase) = match event {
+        RunEvent::RollingBack { to, addresses } => {
+            let what = Phrase::own("Taking back to serial ").strong(to.to_string()).and(": ");
+            let what = if addresses.is_empty() { what.and("all rows") } else { what.names(addresses, MAX_NAMED) };
+            (Tone::Careful, what.and("; real objects stay as they are"))
+        }
+        RunEvent::Removing { addresses } => {
+            let what = Phrase::own("Removing from the state ").names(addresses, MAX_NAMED);
+            (Tone::Careful, what.and("; real objects stay as they are"))
+        }
+        RunEvent::Moving { from, to } => (Tone::Quiet, Phrase::own("Moving ").name(from).and(" to ").name(to)),
+        _ => return None,
+    };
+    Some(Told { tone, phrase })
 }
 
 /// Some sentences from outside, and how many more there are.

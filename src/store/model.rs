@@ -102,6 +102,12 @@ pub enum Source {
     Recover,
     /// A plain `terraform`, by way of the HTTP backend.
     Http,
+    /// `kl state rollback`.
+    Rollback,
+    /// `kl state rm`.
+    Remove,
+    /// `kl state mv`.
+    Move,
 }
 
 impl Source {
@@ -114,6 +120,9 @@ impl Source {
             Self::Import => "import",
             Self::Recover => "recover",
             Self::Http => "http",
+            Self::Rollback => "rollback",
+            Self::Remove => "remove",
+            Self::Move => "move",
         }
     }
 }
@@ -126,6 +135,20 @@ pub enum CommitMode {
     RowDelta,
     /// A whole document, compared with the trunk.
     Snapshot,
+    /// Rows as they were at an earlier serial.
+    Rollback,
+}
+
+impl CommitMode {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::RowDelta => "row-delta",
+            Self::Snapshot => "snapshot",
+            Self::Rollback => "rollback",
+        }
+    }
 }
 
 /// One committed version of a state.

@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 6;
+pub(in crate::store) const VERSION: i64 = 8;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -19,6 +19,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (4, "gc", include_str!("../../migrations/postgres/0004_gc.sql")),
         (5, "views", include_str!("../../migrations/postgres/0005_views.sql")),
         (6, "plain_locks", include_str!("../../migrations/postgres/0006_plain_locks.sql")),
+        (8, "travel", include_str!("../../migrations/postgres/0008_travel.sql")),
     ])
 }
 
@@ -31,6 +32,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (4, "gc", include_str!("../../migrations/sqlite/0004_gc.sql")),
         (5, "views", include_str!("../../migrations/sqlite/0005_views.sql")),
         (6, "plain_locks", include_str!("../../migrations/sqlite/0006_plain_locks.sql")),
+        (8, "travel", include_str!("../../migrations/sqlite/0008_travel.sql")),
     ])
 }
 

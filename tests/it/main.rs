@@ -44,6 +44,7 @@ mod stress;
 mod template;
 mod terraform_process;
 mod third_party;
+mod travel;
 mod trouble;
 mod upkeep;
 mod views;

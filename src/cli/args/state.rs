@@ -1,10 +1,13 @@
 //! The command line of `kl state`.
 
+use std::time::Duration;
+
 use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
-use super::value::serial;
+use super::value::{lease, serial};
 use super::{ActorArgs, StateArgs};
+use crate::config::duration::duration;
 use crate::domain::id::Serial;
 
 /// `kl state …`.
@@ -18,6 +21,14 @@ pub enum StateCommand {
     List(ListArgs),
     /// Show one resource instance or output
     Show(StateShowArgs),
+    /// Show what differs between two serials
+    Diff(DiffArgs),
+    /// Take rows back to what they were at an earlier serial, as a new version; real objects stay as they are
+    Rollback(RollbackArgs),
+    /// Take resources out of a state, as `terraform state rm` does; their real objects stay
+    Rm(RmArgs),
+    /// Give a resource, an instance or a module another address, as `terraform state mv` does
+    Mv(MvArgs),
 }
 
 /// `kl state import`.
@@ -77,4 +88,112 @@ pub struct StateShowArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub state: StateArgs,
+}
+
+/// `kl state diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// The serial to compare; 0 is the empty state
+    #[arg(value_name = "A", value_parser = serial)]
+    pub before: Serial,
+    /// The serial to compare it with [default: the newest]
+    #[arg(value_name = "B", value_parser = serial)]
+    pub after: Option<Serial>,
+    /// Also show the values of attributes that differ; sensitive ones are masked
+    #[arg(long)]
+    pub show_values: bool,
+    /// The root module whose state is meant
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+}
+
+/// How to reserve for what takes seconds.
+#[derive(Debug, Clone, Args)]
+pub struct BriefArgs {
+    /// How long the reservations last when kl is killed
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = lease)]
+    pub lease: Duration,
+    /// Wait in turn for so long when something is reserved by another run
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub wait: Option<Duration>,
+}
+
+/// `kl state rollback`.
+#[derive(Debug, Args)]
+pub struct RollbackArgs {
+    /// The serial whose rows are wanted
+    #[arg(long, value_name = "SERIAL", value_parser = serial)]
+    pub to: Serial,
+    /// Only these rows (repeatable): an instance, a resource, a module, or output.NAME
+    #[arg(long = "address", value_name = "ADDR")]
+    pub addresses: Vec<String>,
+    /// Only show what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Also show the values of attributes that differ; sensitive ones are masked
+    #[arg(long)]
+    pub show_values: bool,
+    /// The root module whose state is meant
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub reserve: BriefArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// How rows are edited.
+#[derive(Debug, Args)]
+pub struct EditArgs {
+    /// Only show what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The root module whose state is meant
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub reserve: BriefArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// `kl state rm`.
+#[derive(Debug, Args)]
+pub struct RmArgs {
+    /// What to take out: a resource with all its instances, an instance, or a module with everything in it
+    #[arg(value_name = "ADDR", required = true)]
+    pub addresses: Vec<String>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub edit: EditArgs,
+}
+
+/// `kl state mv`.
+#[derive(Debug, Args)]
+pub struct MvArgs {
+    /// Where it stands: a resource, an instance, or a module
+    #[arg(value_name = "SRC")]
+    pub from: String,
+    /// Where it is to stand
+    #[arg(value_name = "DST")]
+    pub to: String,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub edit: EditArgs,
 }

@@ -7,6 +7,7 @@ mod parse;
 mod pattern;
 mod print;
 mod scope;
+mod target;
 
 use std::fmt;
 
@@ -16,6 +17,7 @@ pub use parse::ParseAddressError;
 pub use pattern::{ModuleScope, Pattern};
 pub use print::quoted;
 pub use scope::{ConfigAddress, ConfigModule};
+pub use target::Target;
 
 /// The key of one instance of a resource or module that has `count` or `for_each`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

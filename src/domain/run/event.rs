@@ -208,6 +208,25 @@ pub enum RunEvent {
         /// Whether by somebody else than its holder: `terraform force-unlock`.
         forced: bool,
     },
+    /// Rows are to go back to what they were at a serial.
+    RollingBack {
+        /// Which serial.
+        to: Serial,
+        /// The patterns that limit it; empty when all rows go back.
+        addresses: Vec<String>,
+    },
+    /// Rows are to leave the state, while their objects stay.
+    Removing {
+        /// What was named.
+        addresses: Vec<String>,
+    },
+    /// What stands at one address is to stand at another.
+    Moving {
+        /// The module, resource or instance that was named.
+        from: String,
+        /// Where to.
+        to: String,
+    },
     /// Something that a person should know, in a sentence.
     Warning {
         /// The sentence.

@@ -27,6 +27,12 @@ pub enum RunKind {
     Recover,
     /// A plain `terraform`, by way of the HTTP backend.
     Plain,
+    /// `kl state rollback`.
+    Rollback,
+    /// `kl state rm`.
+    Remove,
+    /// `kl state mv`.
+    Move,
 }
 
 /// Where a run stands. `Committed` and those after it are ends.
@@ -117,13 +123,16 @@ impl RunKind {
             Self::Import => "import",
             Self::Recover => "recover",
             Self::Plain => "plain",
+            Self::Rollback => "rollback",
+            Self::Remove => "remove",
+            Self::Move => "move",
         }
     }
 
     /// Reads the stored word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Apply, Self::Refresh, Self::Import, Self::Recover, Self::Plain]
+        [Self::Apply, Self::Refresh, Self::Import, Self::Recover, Self::Plain, Self::Rollback, Self::Remove, Self::Move]
             .into_iter()
             .find(|kind| kind.word() == word)
     }

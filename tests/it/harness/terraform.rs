@@ -96,6 +96,13 @@ impl Plain {
         String::from_utf8(output.stdout).expect("Terraform writes UTF-8")
     }
 
+    /// Any Terraform command, which may be refused. Gives whether it succeeded, and what was said.
+    pub(crate) fn tries(&self, args: &[&str]) -> (bool, String) {
+        self.init();
+        let output = self.run(args);
+        (output.status.success(), said(&output))
+    }
+
     /// The module's directory, where a local state lies.
     pub(crate) fn module(&self) -> &Utf8Path {
         &self.module

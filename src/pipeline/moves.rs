@@ -1,0 +1,121 @@
+//! Which objects moved from where to where: what reviewed plans and `kl state mv` have on record.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::domain::address::{Address, Target};
+use crate::domain::id::{RunId, Serial, SpecId, StateId};
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::event::RunEvent;
+use crate::domain::state::Touched;
+use crate::domain::state::relocation::renamed;
+use crate::store::model::{Source, Version, VersionQuery};
+use crate::store::{Store, StoreError};
+
+/// So many versions are read at once.
+const PAGE: u32 = 200;
+
+/// What stands behind versions, each thing read once.
+pub struct Records<'s> {
+    store: &'s dyn Store,
+    specs: HashMap<SpecId, Option<PlanSpec>>,
+    errands: HashMap<RunId, Option<(Target, Target)>>,
+}
+
+impl<'s> Records<'s> {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(store: &'s dyn Store) -> Self {
+        Self { store, specs: HashMap::new(), errands: HashMap::new() }
+    }
+
+    /// The spec behind a version. None where there was none, or none that can still be read.
+    pub async fn spec(&mut self, version: &Version) -> Result<Option<PlanSpec>, StoreError> {
+        let Some(id) = version.spec else { return Ok(None) };
+        if let Some(known) = self.specs.get(&id) {
+            return Ok(known.clone());
+        }
+        let spec = match self.store.spec_find(id).await {
+            Ok(stored) => PlanSpec::read(&stored.spec.document).ok(),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        self.specs.insert(id, spec.clone());
+        Ok(spec)
+    }
+
+    /// The moves that a version made, of the rows that it is told with: from where, and to where.
+    pub async fn moves(&mut self, version: &Version) -> Result<Vec<(Address, Address)>, StoreError> {
+        if let Some((from, to)) = self.errand(version).await? {
+            let pair = |address: &Address, touched: Touched| match touched {
+                Touched::Removed => Some((address.clone(), renamed(&from, &to, address)?)),
+                Touched::Created => Some((renamed(&to, &from, address)?, address.clone())),
+                Touched::Changed => None,
+            };
+            let rows = version.rows.iter();
+            let mut moves: Vec<_> = rows.filter_map(|(key, touched)| pair(key.address()?, *touched)).collect();
+            moves.sort();
+            moves.dedup();
+            return Ok(moves);
+        }
+        let spec = self.spec(version).await?;
+        let entries = spec.iter().flat_map(|spec| &spec.write);
+        Ok(entries.filter_map(|entry| Some((entry.moved_from.clone()?, entry.address.clone()))).collect())
+    }
+
+    /// What `kl state mv` was told to do, where it made the version.
+    pub async fn errand(&mut self, version: &Version) -> Result<Option<(Target, Target)>, StoreError> {
+        let Some(run) = version.run.filter(|_| version.source == Source::Move) else { return Ok(None) };
+        if let Some(known) = self.errands.get(&run) {
+            return Ok(known.clone());
+        }
+        let events = self.store.event_outline(run).await?;
+        let errand = events.iter().find_map(|recorded| match &recorded.event {
+            RunEvent::Moving { from, to } => Some((Target::parse(from).ok()?, Target::parse(to).ok()?)),
+            _ => None,
+        });
+        self.errands.insert(run, errand.clone());
+        Ok(errand)
+    }
+}
+
+/// Where what stood at one serial stands at a later one, as far as its moves are on record.
+pub async fn between(
+    store: &dyn Store,
+    state: StateId,
+    older: Serial,
+    newer: Serial,
+) -> Result<BTreeMap<Address, Address>, StoreError> {
+    let mut records = Records::new(store);
+    let mut steps = Vec::new();
+    let mut before = newer.next();
+    'pages: loop {
+        let page =
+            store.version_list(state, VersionQuery { before: Some(before), limit: PAGE, with_rows: false }).await?;
+        if page.is_empty() {
+            break;
+        }
+        for version in page {
+            if version.serial <= older {
+                break 'pages;
+            }
+            before = version.serial;
+            if version.source == Source::Move {
+                let query = VersionQuery { before: Some(version.serial.next()), limit: 1, with_rows: true };
+                for version in store.version_list(state, query).await? {
+                    steps.push(records.moves(&version).await?);
+                }
+            } else if version.spec.is_some() {
+                steps.push(records.moves(&version).await?);
+            }
+        }
+    }
+    let mut now: BTreeMap<Address, Address> = BTreeMap::new();
+    for (from, to) in steps.into_iter().rev().flatten() {
+        match now.iter_mut().find(|(_, place)| **place == from) {
+            Some((_, place)) => *place = to,
+            // What moved away before has left its address to something that did not exist at the older serial.
+            None => drop(now.entry(from).or_insert(to)),
+        }
+    }
+    Ok(now)
+}
