@@ -96,7 +96,8 @@ const COMMANDS: [&str; 44] = [
     "mv module.s module.w[\"p\"]",
     "mv module.w module.v",
     "mv module.w[\"p\"] module.w[\"z\"]",
-    "mv module.s module.s.module.n",
+    // Into a module below itself that exists: Terraform leaves it to chance whether that is refused.
+    "mv module.s.module.n module.s",
     "mv module.s module.s.module.k",
     "mv module.s terraform_data.q",
     "mv module.nope module.x",
