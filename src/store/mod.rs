@@ -18,6 +18,7 @@ mod sqlite;
 mod url;
 mod values;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -325,6 +326,9 @@ pub trait Store: Send + Sync {
     /// A stored spec.
     async fn spec_find(&self, id: SpecId) -> Result<StoredSpec, StoreError>;
 
+    /// The stored specs among these, in no order, by one statement. What is not there is left out.
+    async fn spec_list(&self, ids: &[SpecId]) -> Result<Vec<StoredSpec>, StoreError>;
+
     /// Records a run that begins, with status `started`.
     async fn run_start(&self, run: &NewRun) -> Result<(), StoreError>;
 
@@ -356,6 +360,10 @@ pub trait Store: Send + Sync {
     /// The timeline of a run without what happened to single resources, in its order: it stays short, however many
     /// resources there are. Nothing for a run that does not exist.
     async fn event_outline(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError>;
+
+    /// The whole timelines of several runs, each in its order, by one statement for all of them. A run without events, or
+    /// one that does not exist, has none.
+    async fn event_lists(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, StoreError>;
 
     /// Asks for reservations: all in one transaction, or none (design §6). Ended leases that stand in the way are
     /// reclaimed, and their runs marked `lost` (with the rows that Terraform had begun with, by their checkpoint and their

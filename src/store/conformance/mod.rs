@@ -123,6 +123,8 @@ cases! {
 
     views::pages_of_runs_follow_each_other covers run_page;
     views::an_outline_leaves_out_single_resources covers event_outline;
+    views::timelines_of_many_runs_are_those_of_each covers event_lists;
+    views::specs_of_many_runs_are_those_of_each covers spec_list;
     views::every_row_names_the_version_that_made_it_so covers row_origins;
 
     requests::a_request_comes_back_as_the_forge_described_it covers request_put, request_find;

@@ -1,10 +1,10 @@
 //! What people look at: pages of runs, outlines of timelines, and which version each row comes from.
 
 use super::fixture::Fixture;
-use crate::domain::id::Actor;
+use crate::domain::id::{Actor, RunId, Serial, SpecId};
 use crate::domain::run::event::{ResourceStep, RunEvent};
-use crate::domain::run::{RunEnd, RunStatus};
-use crate::store::model::{RowMark, RowOrigin, RunQuery};
+use crate::domain::run::{Origin, RunEnd, RunStatus};
+use crate::store::model::{NewSpec, RowMark, RowOrigin, RunQuery};
 
 pub(super) async fn pages_of_runs_follow_each_other(f: &Fixture) {
     let (state, other) = (f.state("prod").await.id, f.state("other").await.id);
@@ -65,6 +65,50 @@ pub(super) async fn an_outline_leaves_out_single_resources(f: &Fixture) {
     let outline = f.store.event_outline(run).await.unwrap();
     let told: Vec<_> = outline.into_iter().map(|recorded| (recorded.seq, recorded.event)).collect();
     assert_eq!(told, [(1, RunEvent::ApplyStarted), (3, RunEvent::ApplyFinished { success: true })]);
+}
+
+pub(super) async fn timelines_of_many_runs_are_those_of_each(f: &Fixture) {
+    assert!(f.store.event_lists(&[]).await.unwrap().is_empty());
+    let state = f.state("prod").await.id;
+    let runs = [f.run(state, "alice").await, f.run(state, "bob").await, f.run(state, "carol").await];
+    for number in 0..12 {
+        let finished = RunEvent::ApplyFinished { success: number % 2 == 0 };
+        f.store.event_append(runs[number % 2], &[RunEvent::ApplyStarted, finished]).await.unwrap();
+    }
+    let asked = [runs[1], runs[2], runs[0], RunId(uuid::Uuid::nil())];
+    let lists = f.store.event_lists(&asked).await.unwrap();
+    assert_eq!(lists.len(), 2);
+    for run in &runs[..2] {
+        assert_eq!(lists[run], f.store.event_list(*run).await.unwrap());
+    }
+    assert_eq!(f.store.event_lists(&runs[1..]).await.unwrap().into_keys().collect::<Vec<_>>(), [runs[1]]);
+}
+
+pub(super) async fn specs_of_many_runs_are_those_of_each(f: &Fixture) {
+    assert!(f.store.spec_list(&[]).await.unwrap().is_empty());
+    let state = f.state("prod").await.id;
+    let mut ids = Vec::new();
+    for number in 1_u128..=3 {
+        let spec = NewSpec {
+            id: SpecId(uuid::Uuid::from_u128(number)),
+            state,
+            source_serial: Serial(0),
+            actor: Actor("alice".to_owned()),
+            origin: Origin::default(),
+            digest: "d".to_owned(),
+            document: format!("{{\"number\":{number}}}"),
+        };
+        f.store.spec_insert(&spec).await.unwrap();
+        ids.push(spec.id);
+    }
+    let asked = [ids[2], SpecId(uuid::Uuid::nil()), ids[0], ids[2]];
+    let mut found = f.store.spec_list(&asked).await.unwrap();
+    found.sort_by_key(|stored| stored.spec.id);
+    assert_eq!(found.iter().map(|stored| stored.spec.id).collect::<Vec<_>>(), [ids[0], ids[2]]);
+    for stored in found {
+        let alone = f.store.spec_find(stored.spec.id).await.unwrap();
+        assert_eq!((stored.spec.document, stored.created_at), (alone.spec.document, alone.created_at));
+    }
 }
 
 pub(super) async fn every_row_names_the_version_that_made_it_so(f: &Fixture) {

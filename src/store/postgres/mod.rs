@@ -53,6 +53,13 @@ macro_rules! json_list {
     };
 }
 
+/// The ids of a parameter that is a JSON list, as a subquery.
+macro_rules! id_list {
+    ($parameter:literal) => {
+        concat!("SELECT CAST(value AS uuid) FROM json_array_elements_text(", $parameter, ")")
+    };
+}
+
 /// The bytes of a text of hex digits.
 macro_rules! unhex {
     ($text:literal) => {

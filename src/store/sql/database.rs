@@ -1,5 +1,6 @@
 //! [`Store`] over a pool of connections: each method is one transaction or one statement.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,6 +198,10 @@ impl Store for Database {
         transaction!(self, begin_read, "read the spec", |db| runs::spec_find(db, id))
     }
 
+    async fn spec_list(&self, ids: &[SpecId]) -> Result<Vec<StoredSpec>, StoreError> {
+        transaction!(self, begin_read, "read the specs", |db| runs::spec_list(db, ids))
+    }
+
     async fn run_start(&self, run: &NewRun) -> Result<(), StoreError> {
         transaction!(self, begin_write, "record the run", |db| runs::start(db, run))
     }
@@ -235,6 +240,10 @@ impl Store for Database {
 
     async fn event_outline(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError> {
         transaction!(self, begin_read, "read the outline of the run", |db| timeline::outline(db, run))
+    }
+
+    async fn event_lists(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, StoreError> {
+        transaction!(self, begin_read, "read the runs' events", |db| timeline::lists(db, runs))
     }
 
     async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError> {

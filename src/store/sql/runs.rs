@@ -63,6 +63,18 @@ pub(super) async fn spec_find(db: &mut Connection, id: SpecId) -> Result<StoredS
     Ok(codec::spec(found.ok_or_else(|| not_found("spec", id))?)?)
 }
 
+pub(super) async fn spec_list(db: &mut Connection, ids: &[SpecId]) -> Result<Vec<StoredSpec>, Fault> {
+    let found: Vec<SpecColumns> = query_as(concat!(
+        "SELECT id, state_id, source_serial, actor, origin, digest, document, created_at FROM plan_specs WHERE id IN (",
+        id_list!("$1"),
+        ")"
+    ))
+    .bind(codec::json(&ids)?)
+    .fetch_all(db)
+    .await?;
+    Ok(found.into_iter().map(codec::spec).collect::<Result<_, StoreError>>()?)
+}
+
 pub(super) async fn start(db: &mut Connection, run: &NewRun) -> Result<(), Fault> {
     // Looked up one by one, because a violated foreign key does not say which of the two is missing.
     states::by_id(db, run.state).await?;

@@ -1,5 +1,7 @@
 //! The events and checkpoints of runs.
 
+use std::collections::BTreeMap;
+
 use sqlx::{query, query_as, query_scalar};
 
 use super::{Connection, bulk};
@@ -38,6 +40,22 @@ pub(super) async fn list(db: &mut Connection, run: RunId) -> Result<Vec<Recorded
         super::runs::find(db, run).await?;
     }
     Ok(found.into_iter().map(codec::event).collect::<Result<_, StoreError>>()?)
+}
+
+pub(super) async fn lists(db: &mut Connection, runs: &[RunId]) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, Fault> {
+    let found: Vec<(Id, i64, Time, JsonText)> = query_as(concat!(
+        "SELECT run_id, seq, at, event FROM run_events WHERE run_id IN (",
+        id_list!("$1"),
+        ") ORDER BY run_id, seq"
+    ))
+    .bind(codec::json(&runs)?)
+    .fetch_all(db)
+    .await?;
+    let mut lists: BTreeMap<RunId, Vec<RecordedEvent>> = BTreeMap::new();
+    for (run, seq, at, event) in found {
+        lists.entry(RunId(run.0)).or_default().push(codec::event((seq, at, event))?);
+    }
+    Ok(lists)
 }
 
 /// The events of a run but those of single resources, in their order.

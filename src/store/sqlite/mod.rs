@@ -54,6 +54,13 @@ macro_rules! json_list {
     };
 }
 
+/// The ids of a parameter that is a JSON list, as a subquery.
+macro_rules! id_list {
+    ($parameter:literal) => {
+        concat!("SELECT value FROM json_each(", $parameter, ")")
+    };
+}
+
 /// The bytes of a text of hex digits.
 macro_rules! unhex {
     ($text:literal) => {
