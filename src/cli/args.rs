@@ -98,6 +98,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Say in sentences why a run was allowed, waited or failed, and what it did
     Explain(runs::ExplainArgs),
+    /// Write one page for a browser about many runs: who worked when, what met what, and every run's story
+    Report(runs::ReportArgs),
     /// End a run from outside, when its job is dead
     Abort(AbortArgs),
     /// Take over, or drop, what a failed run has really done

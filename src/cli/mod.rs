@@ -20,11 +20,13 @@ pub mod plan;
 pub mod project;
 pub mod recover;
 pub mod refresh;
+pub mod report;
 pub mod rows;
 pub mod runs;
 pub mod show;
 pub mod state;
 pub mod status;
+mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,6 +128,7 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::History(args) => session.interruptible(history::run(session, args)).await,
         Command::Blame(args) => session.interruptible(rows::blame(session, args)).await,
         Command::Forecast(args) => session.interruptible(forecast::run(session, args)).await,
+        Command::Report(args) => session.interruptible(report::run(session, args)).await,
         Command::Show(args) => session.interruptible(show::run(session, args)).await,
         Command::Abort(args) => abort::run(session, args).await,
         Command::Recover(args) => recover::run(session, args).await,

@@ -19,6 +19,7 @@ pub mod record;
 pub mod recover;
 pub mod refresh;
 pub mod relocate;
+pub mod report;
 pub mod request;
 pub mod reserve;
 pub mod stale;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::request;
 use crate::domain::id::RunId;
 use crate::domain::plan::spec::PlanSpec;
-use crate::domain::run::event::RunEvent;
+use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::fidelity::fidelity;
 use crate::domain::run::{Run, RunKind};
 use crate::error::KlError;
 use crate::report::explain::{Committed, RunFacts};
-use crate::store::model::VersionQuery;
+use crate::store::model::{Version, VersionQuery};
 use crate::store::{Store, StoreError};
 
 /// So many of the runs that a timeline names are looked up.
@@ -24,9 +24,26 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
         Some(id) => found(store.spec_find(id).await)?.and_then(|stored| PlanSpec::read(&stored.spec.document).ok()),
         None => None,
     };
+    let (named, soft) = named(&apply.events);
+    let mut others = BTreeMap::new();
+    for id in named {
+        if let Some(other) = found(store.run_find(id).await)? {
+            others.insert(id, request::nearby(other));
+        }
+    }
+    let heads = store.state_list().await?;
+    let state = heads.into_iter().find(|head| head.id == run.state).map(|head| head.name);
+    let state = state.ok_or_else(|| KlError::failed("the state of the run does not exist"))?;
+    let version = version(store, &run).await?;
+    let committed = version.map(|version| committed(&run, &version, spec.as_ref(), &soft));
+    Ok(RunFacts { run, state, apply, spec, others, committed })
+}
+
+/// The runs that a timeline names, up to a number of them, and the rows whose metadata it says were taken over.
+pub(super) fn named(events: &[RecordedEvent]) -> (Vec<RunId>, Vec<String>) {
     let mut named: Vec<RunId> = Vec::new();
     let mut soft = Vec::new();
-    for recorded in &apply.events {
+    for recorded in events {
         match &recorded.event {
             RunEvent::Waiting { behind } => named.extend(behind),
             RunEvent::Reserved { beside, .. } => named.extend(beside.iter().map(|neighbour| neighbour.run)),
@@ -37,39 +54,29 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
     }
     named.sort();
     named.dedup();
-    let mut others = BTreeMap::new();
-    for id in named.into_iter().take(MAX_OTHERS) {
-        if let Some(other) = found(store.run_find(id).await)? {
-            others.insert(id, request::nearby(other));
-        }
-    }
-    let heads = store.state_list().await?;
-    let state = heads.into_iter().find(|head| head.id == run.state).map(|head| head.name);
-    let state = state.ok_or_else(|| KlError::failed("the state of the run does not exist"))?;
-    let committed = committed(store, &run, spec.as_ref(), &soft).await?;
-    Ok(RunFacts { run, state, apply, spec, others, committed })
+    named.truncate(MAX_OTHERS);
+    (named, soft)
 }
 
-/// The version that a run made, as far as it is still there, compared with the spec.
-async fn committed(
-    store: &dyn Store,
-    run: &Run,
-    spec: Option<&PlanSpec>,
-    soft: &[String],
-) -> Result<Option<Committed>, KlError> {
+/// The version that a run made, as far as it is still there.
+async fn version(store: &dyn Store, run: &Run) -> Result<Option<Version>, KlError> {
     let Some(serial) = run.result_serial else { return Ok(None) };
     let query = VersionQuery { before: Some(serial.next()), limit: 1, with_rows: true };
-    let version = store.version_list(run.state, query).await?.pop().filter(|version| version.serial == serial);
-    Ok(version.map(|version| Committed {
-        serial,
+    Ok(store.version_list(run.state, query).await?.pop().filter(|version| version.serial == serial))
+}
+
+/// The version that a run made, compared with the spec.
+pub(super) fn committed(run: &Run, version: &Version, spec: Option<&PlanSpec>, soft: &[String]) -> Committed {
+    Committed {
+        serial: version.serial,
         mode: version.mode.word(),
         rows: version.rows.iter().map(|(row, touched)| format!("{} {row}", touched.sign())).collect(),
         fidelity: spec.filter(|_| run.kind == RunKind::Apply).map(|spec| fidelity(spec, &version.rows, soft)),
-    }))
+    }
 }
 
 /// None for what `kl gc` has removed.
-fn found<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(super) fn found<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(StoreError::NotFound { .. }) => Ok(None),

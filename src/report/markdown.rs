@@ -7,7 +7,7 @@ mod escape;
 
 use std::fmt;
 
-pub use escape::{html, visible};
+pub use escape::{html, visible, web};
 
 /// Markdown within a line: safe in a paragraph, a list, a table cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

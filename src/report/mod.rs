@@ -9,6 +9,7 @@ pub mod conflict;
 pub mod event;
 pub mod explain;
 pub mod forecast;
+pub mod html;
 pub mod json;
 pub mod life;
 pub mod live;

@@ -17,6 +17,21 @@ enum Part {
     Toned(Tone, String),
 }
 
+/// What a part of a phrase is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Words of our own.
+    Own,
+    /// An address, a pattern, a file.
+    Name,
+    /// A word that matters.
+    Strong,
+    /// A sentence from outside, perhaps with commands between backticks.
+    Prose,
+    /// Words of our own in the colours of a tone.
+    Toned(Tone),
+}
+
 impl Phrase {
     /// Begins with a name, as a cell of a table does.
     #[must_use]
@@ -132,6 +147,19 @@ impl Phrase {
                 Part::Toned(_, text) => Inline::text(text),
                 Part::Prose(text) => Inline::hint(text),
             })
+        })
+    }
+}
+
+impl Phrase {
+    /// Its parts in their order, for a reader that has its own look for each kind.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (Kind, &str)> {
+        self.0.iter().map(|part| match part {
+            Part::Own(text) => (Kind::Own, text.as_str()),
+            Part::Name(text) => (Kind::Name, text.as_str()),
+            Part::Strong(text) => (Kind::Strong, text.as_str()),
+            Part::Prose(text) => (Kind::Prose, text.as_str()),
+            Part::Toned(tone, text) => (Kind::Toned(*tone), text.as_str()),
         })
     }
 }

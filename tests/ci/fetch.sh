@@ -5,6 +5,7 @@
 #
 #   DIR/venv/bin/{act,actionlint,check-jsonschema,yamllint,zizmor}   the linters, and the runner of GitHub's workflows
 #   DIR/node_modules/.bin/gitlab-ci-local                            the runner of GitLab's pipelines; it needs rsync
+#   chromium, from Debian                                            the browser that looks at pages, unless there is one
 #   DIR/unavailable                                                  why something could not be had, a line each
 #
 # Everything is pinned by version and checksum (requirements.txt, package-lock.json) and is used again when it is there.
@@ -78,5 +79,18 @@ node_tools() {
   completed node "$here/package.json" "$here/package-lock.json"
 }
 
+# The browser is a program of the machine: it needs libraries and fonts that no archive of its own brings along.
+browser() {
+  local name
+  for name in "${KL_TEST_BROWSER:-}" chromium chromium-browser google-chrome google-chrome-stable; do
+    if [ -n "$name" ] && command -v "$name" >/dev/null; then return; fi
+  done
+  apt_install chromium fonts-dejavu-core || true
+  command -v chromium >/dev/null ||
+    unavailable "pages are looked at in Chromium, which is not there: apt-get install chromium, or name another one in" \
+      "KL_TEST_BROWSER"
+}
+
 python_tools || true
 node_tools || true
+browser || true

@@ -33,6 +33,7 @@ mod naming;
 mod operations;
 mod plain;
 mod provider_secrets;
+mod report;
 mod roles;
 mod secrets;
 mod setup;

@@ -174,6 +174,7 @@ fn no_sensitive_value_leaves_the_state(database: &Database) {
         &["runs", "--format", "json"],
         &["blame", "--dir", "live"],
         &["forecast", "kl-plan.json", "--format", "json"],
+        &["report", "--out", "-"],
         &["state", "list", "live"],
         &["state", "show", "terraform_data.secret", "--dir", "live"],
         &["state", "show", "output.secret", "--dir", "live"],

@@ -16,13 +16,13 @@ on_both_databases!(the_views_tell_what_happened, the_queries_of_the_page_run_and
 
 /// A state with the history of a day: alice creates everything; then she changes the chain, beside her bob is refused and
 /// carol changes another row; then bob's plan no longer holds.
-struct Day {
-    site: Site,
+pub(crate) struct Day {
+    pub(crate) site: Site,
     gates: Gates,
 }
 
 impl Day {
-    fn new(database: &Database) -> Self {
+    pub(crate) fn new(database: &Database) -> Self {
         let site = Site::on(database);
         let config = format!(
             "{CHAIN}\nvariable \"other\" {{ default = 1 }}\nresource \"terraform_data\" \"other\" {{ input = var.other }}\n"
@@ -37,12 +37,12 @@ impl Day {
         day
     }
 
-    fn kl(&self, actor: &str, args: &[&str]) -> Running {
+    pub(crate) fn kl(&self, actor: &str, args: &[&str]) -> Running {
         let var = format!("--var={}", self.gates.var());
         self.site.kl().args(args.iter().copied()).args([var.as_str(), "--actor", actor]).spawn()
     }
 
-    fn plan(&self, actor: &str, args: &[&str]) {
+    pub(crate) fn plan(&self, actor: &str, args: &[&str]) {
         let out = self.spec(actor);
         let planned = [&["plan", "live", "--state", "prod", "--out", &out], args].concat();
         drop(self.kl(actor, &planned).exits(0));
@@ -52,13 +52,13 @@ impl Day {
         self.site.path(format!("{actor}.json")).into_string()
     }
 
-    fn apply(&self, actor: &str, args: &[&str]) -> Running {
+    pub(crate) fn apply(&self, actor: &str, args: &[&str]) -> Running {
         let spec = self.spec(actor);
         self.kl(actor, &[&["apply", &spec, "--dir", "live", "--state", "prod"], args].concat())
     }
 
     /// What happens between the plans and the evening; something else while alice is at work.
-    fn goes_by(&self, meanwhile: impl FnOnce(&Self)) {
+    pub(crate) fn goes_by(&self, meanwhile: impl FnOnce(&Self)) {
         self.gates.close("apply");
         let alice = self.apply("alice", &["--var=value=2"]);
         self.gates.reached("apply");
@@ -70,18 +70,18 @@ impl Day {
         drop(self.apply("bob", &["--var=value=3"]).exits(4));
     }
 
-    fn says(&self, args: &[&str]) -> Said {
+    pub(crate) fn says(&self, args: &[&str]) -> Said {
         self.site.kl().args(args.iter().copied()).exits(0)
     }
 
-    fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         self.says(&[args, &["--format", "json"]].concat()).json()
     }
 }
 
 /// The run of an actor that ended so.
 #[track_caller]
-fn run(database: &Database, actor: &str, status: &str) -> String {
+pub(crate) fn run(database: &Database, actor: &str, status: &str) -> String {
     let sql = format!(
         "SELECT CAST(id AS text) FROM runs WHERE actor = '{actor}' AND status = '{status}' ORDER BY started_at DESC"
     );

@@ -47,6 +47,23 @@ pub struct RunsArgs {
     pub before: Option<String>,
 }
 
+/// `kl report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The page to write, which replaces an older one; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Utf8PathBuf,
+    /// Only runs of this state [default: all states]
+    #[arg(long, value_name = "NAME")]
+    pub state: Option<StateName>,
+    /// Only runs that began since: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    pub since: Option<Since>,
+    /// At most so many runs, the newest
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+}
+
 /// `kl explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {

@@ -32,11 +32,20 @@ impl Place {
     pub fn request(&self, request: &RequestRef, linked: bool) -> Inline {
         let here = self.repository.as_deref() == Some(request.repository.as_str());
         let name = Inline::text(&if here { request.short() } else { request.to_string() });
-        match self.base(&request.repository).filter(|_| linked) {
-            Some((ForgeKind::Github, base)) => name.link(&format!("{base}/pull/{}", request.number)),
-            Some((ForgeKind::Gitlab, base)) => name.link(&format!("{base}/-/merge_requests/{}", request.number)),
+        match self.request_url(request).filter(|_| linked) {
+            Some(url) => name.link(&url),
             None => name,
         }
+    }
+
+    /// The page of a request, where the forge's own server is known.
+    #[must_use]
+    pub fn request_url(&self, request: &RequestRef) -> Option<String> {
+        let (forge, base) = self.base(&request.repository)?;
+        Some(match forge {
+            ForgeKind::Github => format!("{base}/pull/{}", request.number),
+            ForgeKind::Gitlab => format!("{base}/-/merge_requests/{}", request.number),
+        })
     }
 
     /// The request that a run came from.

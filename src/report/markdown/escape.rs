@@ -161,14 +161,20 @@ pub(super) fn longest_run(text: &str) -> usize {
     text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// The target of a link: only the web, and nothing that could end it.
+/// The target of a link in Markdown.
 pub(super) fn url(text: &str) -> Option<String> {
+    // `&` in a link is an entity to Markdown.
+    web(text).map(|url| url.replace('&', "&amp;"))
+}
+
+/// An address on the web, with nothing in it that could end a link; none for anything else, as `javascript:`.
+#[must_use]
+pub fn web(text: &str) -> Option<String> {
     let scheme = ["https://", "http://"].into_iter().find(|scheme| text.starts_with(scheme))?;
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         let plain = byte.is_ascii_alphanumeric() || b"-._~:/?#@!$&+,;=%".contains(&byte);
         if plain { out.push(char::from(byte)) } else { out.push_str(&format!("%{byte:02X}")) }
     }
-    // `&` in a link is an entity to Markdown.
-    (out.len() > scheme.len()).then(|| out.replace('&', "&amp;"))
+    (out.len() > scheme.len()).then_some(out)
 }

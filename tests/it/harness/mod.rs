@@ -15,6 +15,7 @@
 
 #[macro_use]
 pub(crate) mod database;
+pub(crate) mod browser;
 mod check;
 pub(crate) mod forge;
 pub(crate) mod kl;

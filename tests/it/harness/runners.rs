@@ -30,8 +30,7 @@ fn tool(path: &str) -> Option<Utf8PathBuf> {
     if program.is_file() {
         return Some(program);
     }
-    let why = fs::read_to_string(tools().join("unavailable")).unwrap_or_default();
-    let why = if why.is_empty() { "it was not fetched yet" } else { why.trim() };
+    let why = why_unavailable();
     let name = program.file_name().unwrap_or_default();
     let said = format!("NOT RUN without {name}: {why}; `tests/run.sh` fetches it");
     assert!(!super::in_ci(), "{said}, and CI leaves nothing out");
@@ -40,6 +39,12 @@ fn tool(path: &str) -> Option<Utf8PathBuf> {
         eprintln!("{said}");
     }
     None
+}
+
+/// Why something that tests/ci/fetch.sh fetches is not there.
+pub(crate) fn why_unavailable() -> String {
+    let why = fs::read_to_string(tools().join("unavailable")).unwrap_or_default();
+    if why.is_empty() { "it was not fetched yet".to_owned() } else { why.trim().to_owned() }
 }
 
 /// The runner of GitHub's workflows.

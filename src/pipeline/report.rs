@@ -1,0 +1,146 @@
+//! From what the store knows of many runs to a page about all of them, by few statements however many runs there are.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, Utc};
+
+use super::{request, story};
+use crate::domain::id::{RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::Run;
+use crate::error::KlError;
+use crate::report::explain::RunFacts;
+use crate::report::html::{Report, RunView};
+use crate::report::view::{ApplyView, NearbyRun};
+use crate::store::Store;
+use crate::store::model::{RunQuery, StateHead, Version, VersionQuery};
+
+/// So many runs are read, told and forgotten at a time: a timeline may be long.
+const AT_ONCE: usize = 100;
+/// So many versions are read at a time.
+const VERSIONS: u32 = 200;
+
+/// Which runs a page is about.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Only those of this state; none: of all.
+    pub state: Option<StateId>,
+    /// Only those that began since.
+    pub since: Option<DateTime<Utc>>,
+    /// At most so many, the newest.
+    pub limit: u32,
+}
+
+/// Everything that a page tells.
+pub async fn of_runs(store: &dyn Store, ask: Ask) -> Result<Report, KlError> {
+    let now = store.now().await?;
+    let mut heads = store.state_list().await?;
+    heads.retain(|head| ask.state.is_none_or(|state| state == head.id));
+    let query =
+        RunQuery { state: ask.state, since: ask.since, limit: ask.limit.saturating_add(1), ..RunQuery::default() };
+    let mut runs = store.run_page(&query).await?;
+    let cut = runs.len() > ask.limit as usize;
+    runs.truncate(ask.limit as usize);
+    runs.reverse();
+
+    let mut others: HashMap<RunId, Option<NearbyRun>> =
+        runs.iter().map(|run| (run.id, Some(request::nearby(run.clone())))).collect();
+    let names: HashMap<StateId, StateName> = heads.iter().map(|head| (head.id, head.name.clone())).collect();
+    let mut views = Vec::with_capacity(runs.len());
+    for chunk in runs.chunks(AT_ONCE) {
+        for facts in told(store, chunk, &names, &mut others, now).await? {
+            views.push(RunView::of(&facts));
+        }
+    }
+    let mut standing = Vec::new();
+    for head in &heads {
+        standing.extend(store.reservation_list(head.id).await?);
+    }
+    // A state that no run is about and that has no version is a name that somebody mistyped.
+    let used = |head: &StateHead| head.serial > Serial(0) || runs.iter().any(|run| run.state == head.id);
+    heads.retain(used);
+    let states = heads.into_iter().map(|head| (head.name, head.serial)).collect();
+    Ok(Report { now, states, runs: views, standing, since: ask.since, cut })
+}
+
+/// What [`story::of_run`] tells of each of some runs.
+async fn told(
+    store: &dyn Store,
+    runs: &[Run],
+    names: &HashMap<StateId, StateName>,
+    others: &mut HashMap<RunId, Option<NearbyRun>>,
+    now: DateTime<Utc>,
+) -> Result<Vec<RunFacts>, KlError> {
+    let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
+    let mut timelines = store.event_lists(&ids).await?;
+    let specs = specs(store, runs).await?;
+    let mut versions = versions(store, runs).await?;
+    let mut all = Vec::with_capacity(runs.len());
+    for run in runs {
+        let state = names.get(&run.state).cloned();
+        let state = state.ok_or_else(|| KlError::failed("the state of the run does not exist"))?;
+        let events = timelines.remove(&run.id).unwrap_or_default();
+        let spec = run.spec.and_then(|id| specs.get(&id)).cloned();
+        let (named, soft) = story::named(&events);
+        let mut known = BTreeMap::new();
+        for id in named {
+            // A run that began before those of the page is looked up once.
+            let other = match others.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(story::found(store.run_find(id).await)?.map(request::nearby)),
+            };
+            if let Some(other) = other {
+                known.insert(id, other.clone());
+            }
+        }
+        let version = run.result_serial.and_then(|serial| versions.remove(&(run.state, serial)));
+        let committed = version.map(|version| story::committed(run, &version, spec.as_ref(), &soft));
+        // Who else was at work is on the page itself.
+        let apply = ApplyView {
+            run: Some(run.clone()),
+            events,
+            beside: Vec::new(),
+            error: None,
+            next: Vec::new(),
+            job_url: run.origin.job_url.clone(),
+            at: now,
+        };
+        all.push(RunFacts { run: run.clone(), state, apply, spec, others: known, committed });
+    }
+    Ok(all)
+}
+
+/// The specs of some runs, as far as this kl can read them.
+async fn specs(store: &dyn Store, runs: &[Run]) -> Result<HashMap<SpecId, PlanSpec>, KlError> {
+    let mut ids: Vec<SpecId> = runs.iter().filter_map(|run| run.spec).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let stored = store.spec_list(&ids).await?;
+    Ok(stored.into_iter().filter_map(|one| Some((one.spec.id, PlanSpec::read(&one.spec.document).ok()?))).collect())
+}
+
+/// The versions that some runs made, as far as they are still there.
+async fn versions(store: &dyn Store, runs: &[Run]) -> Result<HashMap<(StateId, Serial), Version>, KlError> {
+    let mut wanted: BTreeMap<StateId, Vec<Serial>> = BTreeMap::new();
+    for run in runs {
+        if let Some(serial) = run.result_serial {
+            wanted.entry(run.state).or_default().push(serial);
+        }
+    }
+    let mut found = HashMap::new();
+    for (state, mut serials) in wanted {
+        serials.sort_unstable();
+        // From the newest back; the serials of runs that began together stand close to each other.
+        while let Some(newest) = serials.pop() {
+            let near = serials.iter().rev().take_while(|serial| newest.0 - serial.0 < i64::from(VERSIONS)).count();
+            let oldest = serials.get(serials.len() - near).copied().unwrap_or(newest);
+            serials.truncate(serials.len() - near);
+            let limit = u32::try_from(newest.0 - oldest.0 + 1).unwrap_or(VERSIONS);
+            let query = VersionQuery { before: Some(newest.next()), limit, with_rows: true };
+            let versions = store.version_list(state, query).await?;
+            found.extend(versions.into_iter().map(|version| ((state, version.serial), version)));
+        }
+    }
+    Ok(found)
+}

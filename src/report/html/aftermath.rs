@@ -1,0 +1,343 @@
+//! Conflicts and what became of them: every run that was refused, waited, was overtaken or left something behind, with who
+//! was in its way, and how the change fared afterwards.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+
+use super::view::RunView;
+use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};
+use crate::domain::id::{Actor, RunId};
+use crate::domain::run::event::ChangedRow;
+use crate::domain::run::{RunKind, RunStatus};
+use crate::report::phrase::Phrase;
+use crate::report::story::{Told, Tone};
+use crate::report::style::{between, count, duration};
+use crate::report::{cells, conflict};
+
+/// So many reservations or rows of one meeting are told; the rest is counted.
+const BY: usize = 8;
+/// So many patterns of each of two runs are compared to see whether they want the same.
+const COMPARED: usize = 200;
+
+/// A run that met somebody else's work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Meeting {
+    /// The run.
+    pub(super) run: RunId,
+    /// When.
+    pub(super) at: DateTime<Utc>,
+    /// What happened to it.
+    pub(super) what: What,
+    /// Whom or what it met.
+    pub(super) by: Vec<By>,
+    /// How many more there were.
+    pub(super) more: usize,
+    /// What became of it.
+    pub(super) became: Told,
+    /// Whether somebody still has to do something.
+    pub(super) open: bool,
+}
+
+/// What happened to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// A reservation stood in its way.
+    Refused,
+    /// It stood in the queue.
+    Waited,
+    /// What it reads or writes had changed since its plan.
+    Overtaken,
+    /// The same, and planning again decided.
+    Revalidated,
+    /// Somebody took its reservations.
+    Lost,
+    /// It changed real objects without a commit.
+    LeftBehind,
+}
+
+/// Whom a run met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct By {
+    /// The other run, if it was one.
+    pub(super) run: Option<RunId>,
+    /// In a sentence.
+    pub(super) told: Phrase,
+}
+
+impl What {
+    /// In a few words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Waited => "waited",
+            Self::Overtaken => "plan overtaken",
+            Self::Revalidated => "revalidated",
+            Self::Lost => "lost its lease",
+            Self::LeftBehind => "left changes behind",
+        }
+    }
+
+    /// How it is meant.
+    pub(super) fn tone(self) -> Tone {
+        match self {
+            Self::Waited => Tone::Waits,
+            Self::Revalidated => Tone::Careful,
+            Self::Refused | Self::Overtaken | Self::Lost | Self::LeftBehind => Tone::Alarm,
+        }
+    }
+}
+
+/// All meetings of these runs, which stand in the order of their beginning; the newest first.
+pub(super) fn meetings(runs: &[RunView], standing: &[Reservation], now: DateTime<Utc>) -> Vec<Meeting> {
+    let places = runs.iter().enumerate().map(|(place, view)| (view.run.id, place)).collect();
+    let book = Book { runs, places, standing, now };
+    let mut found: Vec<Meeting> = (0..runs.len()).flat_map(|place| book.of(place)).collect();
+    found.reverse();
+    found
+}
+
+struct Book<'r> {
+    runs: &'r [RunView],
+    places: BTreeMap<RunId, usize>,
+    standing: &'r [Reservation],
+    now: DateTime<Utc>,
+}
+
+impl Book<'_> {
+    fn of(&self, place: usize) -> Vec<Meeting> {
+        let view = &self.runs[place];
+        let mut found = Vec::new();
+        let mut meet = |at, what, all: Vec<By>, (became, open): (Told, bool)| {
+            let more = all.len().saturating_sub(BY);
+            let by = all.into_iter().take(BY).collect();
+            found.push(Meeting { run: view.run.id, at, what, by, more, became, open });
+        };
+        let refused = !view.run.conflict.is_empty();
+        if let (Some((at, until)), false) = (view.waited, refused) {
+            let by = view.behind.iter().map(|run| self.other(*run)).collect();
+            meet(at, What::Waited, by, self.after_waiting(view, at, until));
+        }
+        if let Some(overtaken) = &view.overtaken {
+            let row = |row: &ChangedRow| By {
+                run: row.run,
+                told: Phrase::name_of(row.row.clone())
+                    .and(format!(" changed in serial {} by ", row.serial))
+                    .strong(row.actor.0.clone())
+                    .and(row.run.and_then(|run| self.request(run)).map(|of| format!(" for {of}")).unwrap_or_default()),
+            };
+            let (what, became) = if overtaken.revalidate {
+                (What::Revalidated, revalidated(view))
+            } else {
+                (What::Overtaken, self.taken_up(place))
+            };
+            meet(overtaken.at, what, overtaken.rows.iter().map(row).collect(), became);
+        }
+        if refused {
+            let by = view.run.conflict.iter().map(|blocker| {
+                let told = conflict::told(blocker);
+                let request = told.request.map(|request| format!(" for {request}")).unwrap_or_default();
+                By {
+                    run: Some(blocker.reservation.run),
+                    told: Phrase::name_of(told.pattern)
+                        .and(format!(" ({}) {} ", told.mode, told.verb))
+                        .strong(told.holder)
+                        .and(format!("{request}, {}", told.since)),
+                }
+            });
+            let at = view.run.conflict.first().map_or(view.run.started_at, |blocker| blocker.at);
+            meet(at, What::Refused, by.collect(), self.taken_up(place));
+        }
+        if view.run.status == RunStatus::Lost {
+            let takers = self.runs.iter().filter(|other| other.reclaimed.contains(&view.run.id));
+            let by = takers.map(|other| self.other(other.run.id)).collect();
+            meet(view.run.ended_at.unwrap_or(self.now), What::Lost, by, self.taken_up(place));
+        }
+        if !view.left.is_empty() {
+            let by = view.left.iter().map(|row| By { run: None, told: Phrase::name_of(row.clone()) }).collect();
+            meet(view.run.ended_at.unwrap_or(self.now), What::LeftBehind, by, self.cleaned_up(place));
+        }
+        found
+    }
+
+    /// Another run by its actor and request, as far as it is on the page.
+    fn other(&self, run: RunId) -> By {
+        let told = match self.find(run) {
+            Some(view) => {
+                let request = self.request(run).map(|request| format!(" for {request}")).unwrap_or_default();
+                Phrase::default().strong(view.run.actor.0.clone()).and(format!("{request}, run ")).name(run.to_string())
+            }
+            None => Phrase::own("run ").name(run.to_string()),
+        };
+        By { run: Some(run), told }
+    }
+
+    fn find(&self, run: RunId) -> Option<&RunView> {
+        self.places.get(&run).map(|place| &self.runs[*place])
+    }
+
+    fn request(&self, run: RunId) -> Option<String> {
+        self.find(run).and_then(|view| conflict::request(&view.run.origin))
+    }
+
+    fn after_waiting(&self, view: &RunView, from: DateTime<Utc>, until: Option<DateTime<Utc>>) -> (Told, bool) {
+        let waited = duration(between(from, until.unwrap_or(self.now)));
+        let (tone, text, open) = match (until, view.run.status, view.run.result_serial) {
+            (None, ..) => (Tone::Waits, format!("Still waiting, for {waited} now"), false),
+            (_, RunStatus::Committed, Some(serial)) => {
+                (Tone::Good, format!("Went on after {waited}, and committed serial {serial}"), false)
+            }
+            (_, RunStatus::Noop | RunStatus::DryRun, _) => {
+                (Tone::Good, format!("Went on after {waited}; there was nothing to do"), false)
+            }
+            (_, status, _) if !status.ended() => {
+                (Tone::Waits, format!("Went on after {waited}, and is at work"), false)
+            }
+            (_, status, _) => {
+                let status = status.word().replace('_', " ");
+                (Tone::Alarm, format!("Waited for {waited}, and ended as {status}"), false)
+            }
+        };
+        (Told { tone, phrase: Phrase::own(text) }, open)
+    }
+
+    /// Later runs that take the same change up again: of the same spec, of the same request, or, outside of requests, of
+    /// the same actor for some of the same rows.
+    fn later(&self, place: usize) -> Vec<&RunView> {
+        let first = &self.runs[place];
+        let same = |other: &&RunView| {
+            if other.run.state != first.run.state || other.run.kind != first.run.kind {
+                return false;
+            }
+            if other.run.spec.is_some() && other.run.spec == first.run.spec {
+                return true;
+            }
+            match (conflict::request(&first.run.origin), conflict::request(&other.run.origin)) {
+                (Some(ours), Some(theirs)) => ours == theirs,
+                (None, None) => first.run.actor == other.run.actor && want_the_same(first, other),
+                _ => false,
+            }
+        };
+        self.runs.iter().skip(place + 1).filter(same).collect()
+    }
+
+    /// Whether a change that did not go through was made later.
+    fn taken_up(&self, place: usize) -> (Told, bool) {
+        let view = &self.runs[place];
+        let later = self.later(place);
+        if let Some(done) = later.iter().find(|other| other.went_well()) {
+            let again = if done.run.spec == view.run.spec { "Applied again" } else { "Planned again, and applied" };
+            let phrase = match done.run.result_serial {
+                Some(serial) => Phrase::own(format!("{again} at "))
+                    .then(cells::time(done.run.started_at))
+                    .and(format!(" as serial {serial}")),
+                None => Phrase::own("Tried again at ")
+                    .then(cells::time(done.run.started_at))
+                    .and(": there was nothing left to do"),
+            };
+            return (Told { tone: Tone::Good, phrase: phrase.then(self.after_whom(view, done)) }, false);
+        }
+        if let Some(last) = later.last() {
+            let live = !last.run.status.ended();
+            let times =
+                if later.len() > 1 { format!("{} times, the last one at ", later.len()) } else { "at ".to_owned() };
+            let phrase = Phrase::own(format!("Tried again {times}"))
+                .then(cells::time(last.run.started_at))
+                .and(if live { ", and still at work: " } else { ", and not applied: " })
+                .then(cells::status(last.run.status));
+            return (Told { tone: if live { Tone::Waits } else { Tone::Alarm }, phrase }, !live);
+        }
+        (Told { tone: Tone::Careful, phrase: Phrase::own("Not tried again yet").then(self.now_free(view)) }, true)
+    }
+
+    /// `, after bob's run had ended`, when that is why it went through.
+    fn after_whom(&self, view: &RunView, done: &RunView) -> Phrase {
+        let mut holders: Vec<&Actor> = Vec::new();
+        for blocker in &view.run.conflict {
+            let ended = self.find(blocker.reservation.run).and_then(|other| other.run.ended_at);
+            if ended.is_none_or(|ended| ended > done.run.ended_at.unwrap_or(self.now)) {
+                return Phrase::default();
+            }
+            if !holders.contains(&&blocker.reservation.holder) {
+                holders.push(&blocker.reservation.holder);
+            }
+        }
+        match holders.as_slice() {
+            [] => Phrase::default(),
+            [one] => Phrase::own(", after ").strong(one.0.clone()).and("'s run had ended"),
+            [first, rest @ ..] => Phrase::own(", after the runs of ")
+                .strong(first.0.clone())
+                .and(format!(" and {} had ended", count(rest.len(), "other"))),
+        }
+    }
+
+    /// Whether what stood in the way is gone.
+    fn now_free(&self, view: &RunView) -> Phrase {
+        if view.run.conflict.is_empty() {
+            return Phrase::default();
+        }
+        let held = view.run.conflict.iter().filter(|blocker| {
+            let theirs = &blocker.reservation;
+            self.standing.iter().any(|one| one.run == theirs.run && one.claim.pattern.intersects(&theirs.claim.pattern))
+        });
+        match held.count() {
+            0 => Phrase::own("; what stood in the way is free by now"),
+            number => Phrase::own(format!("; {} still in the way", are(number, "reservation"))),
+        }
+    }
+
+    /// What became of objects that were changed without a commit.
+    fn cleaned_up(&self, place: usize) -> (Told, bool) {
+        let view = &self.runs[place];
+        let id = view.run.id;
+        if self.standing.iter().any(|one| one.run == id && one.held_as == HeldAs::Quarantine) {
+            let phrase = Phrase::own("Still kept reserved; ")
+                .name(format!("kl recover {id}"))
+                .and(" takes over what was really changed");
+            return (Told { tone: Tone::Alarm, phrase }, true);
+        }
+        let recovery = self.runs.iter().skip(place + 1).find(|other| {
+            other.run.kind == RunKind::Recover
+                && other.run.state == view.run.state
+                && other.run.spec == view.run.spec
+                && other.went_well()
+        });
+        let phrase = match recovery {
+            Some(other) => {
+                let serial = other.run.result_serial.map(|serial| format!(" as serial {serial}")).unwrap_or_default();
+                Phrase::own("Recovered at ")
+                    .then(cells::time(other.run.started_at))
+                    .and(format!("{serial} by "))
+                    .strong(other.run.actor.0.clone())
+            }
+            None => Phrase::own("Freed since"),
+        };
+        (Told { tone: Tone::Good, phrase }, false)
+    }
+}
+
+fn are(number: usize, thing: &str) -> String {
+    format!("{} {}", count(number, thing), if number == 1 { "is" } else { "are" })
+}
+
+/// Whether two runs want to write some of the same rows.
+fn want_the_same(ours: &RunView, theirs: &RunView) -> bool {
+    let writes = |view: &RunView| {
+        let claims = view.run.claims.iter().filter(|claim| claim.mode == AccessMode::Write);
+        claims.take(COMPARED).map(|claim| claim.pattern.clone()).collect::<Vec<_>>()
+    };
+    let theirs = writes(theirs);
+    writes(ours).iter().any(|pattern| theirs.iter().any(|other| pattern.intersects(other)))
+}
+
+/// What came of planning again.
+fn revalidated(view: &RunView) -> (Told, bool) {
+    let line = Phrase::own("Planned again: ").strong(view.replanned.clone().unwrap_or_else(|| "not yet".to_owned()));
+    let status = view.run.status;
+    match view.run.result_serial {
+        Some(serial) => (Told { tone: Tone::Good, phrase: line.and(format!("; committed as serial {serial}")) }, false),
+        None if view.went_well() => (Told { tone: Tone::Good, phrase: line.and("; there was nothing to do") }, false),
+        None if !status.ended() => (Told { tone: Tone::Waits, phrase: line.and("; still at work") }, false),
+        None => (Told { tone: Tone::Alarm, phrase: line.and("; not applied: ").then(cells::status(status)) }, true),
+    }
+}
