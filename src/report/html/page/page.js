@@ -89,7 +89,13 @@ const zoomBy = (factor) => {
 };
 get("wider").addEventListener("click", () => zoomBy(1.4));
 get("narrower").addEventListener("click", () => zoomBy(1 / 1.4));
-addEventListener("resize", paint);
+addEventListener("resize", () => {
+  const had = document.activeElement?.classList.contains("bar");
+  layout();
+  if (focused !== null) reveal(focused);
+  paint();
+  if (had) made.get(focused)?.focus({ preventScroll: true });
+});
 addEventListener("hashchange", () => {
   const was = selected;
   readHash();

@@ -38,9 +38,20 @@ const layout = () => {
     change.set(runs[i].from, (change.get(runs[i].from) ?? 0) + 1);
     change.set(end(runs[i]), (change.get(end(runs[i])) ?? 0) - 1);
   }
+  let busy = 0;
+  const spans = sorted.map((moment, n) => {
+    busy += change.get(moment) ?? 0;
+    const next = sorted[n + 1];
+    if (next === undefined) return 0;
+    const span = 16 + 9 * Math.log2(1 + (next - moment) / 2000);
+    return busy > 0 ? span : Math.min(span, 90);
+  });
+  // A few runs have all the room that there is.
+  const all = spans.reduce((sum, span) => sum + span, 0);
+  const scale = zoom * Math.max(1, Math.min(4, (get("timeline").clientWidth - 40) / (all || 1)));
   const at = new Map();
   ticks = [];
-  let x = 8, busy = 0, last = -1000, lastDay = "";
+  let x = 8, last = -1000, lastDay = "";
   sorted.forEach((moment, n) => {
     at.set(moment, x);
     if (x - last >= 150) {
@@ -48,11 +59,7 @@ const layout = () => {
       ticks.push([x, `${today === lastDay ? today.slice(5) : today} ${clock(moment)}`]);
       [last, lastDay] = [x, today];
     }
-    busy += change.get(moment) ?? 0;
-    const next = sorted[n + 1];
-    if (next === undefined) return;
-    const span = 16 + 9 * Math.log2(1 + (next - moment) / 2000);
-    x += (busy > 0 ? span : Math.min(span, 90)) * zoom;
+    x += spans[n] * scale;
   });
   width = x + 24;
   places = new Map();
