@@ -21,30 +21,8 @@ SIZE=${SIZE:-100}
 CHANGED=5
 CREATE=${CREATE:-1000}
 
-fail() {
-  printf 'benches/wide.sh: %s\n' "$*" >&2
-  exit 1
-}
-terraform=${KL_TERRAFORM:-terraform}
-command -v "$terraform" >/dev/null || fail "terraform is needed: https://developer.hashicorp.com/terraform/install"
+. benches/measure.sh
 command -v python3 >/dev/null || fail "python3 is needed to write the state"
-if [ -z "${KL:-}" ]; then
-  cargo build --release --quiet
-  KL=${CARGO_TARGET_DIR:-target}/release/kl
-fi
-KL=$(realpath "$KL")
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/kl-wide.XXXXXX")
-postgres= # the database that has to be dropped
-cleanup() {
-  if [ -n "$postgres" ]; then
-    psql --quiet "$KL_TEST_POSTGRES_URL" -c "DROP DATABASE $postgres WITH (FORCE)" || true
-  fi
-  rm -rf "$work"
-}
-trap cleanup EXIT
-export CHECKPOINT_DISABLE=1 TF_IN_AUTOMATION=1
-unset KL_DATABASE_URL
 
 # ------------------------------------------------------------------------------ the configuration and its state
 
@@ -103,31 +81,7 @@ PY
 
 # ---------------------------------------------------------------------------------------------------- measuring
 
-now() { date +%s.%N; }
-difference() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", b - a }'; }
-ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
-
-# Runs kl and leaves its wall time in `took`, and its own processor time in `own` (/proc does not count the children).
-took=
-own=
-measure() {
-  local began ticks pid
-  began=$(now)
-  "$@" >"$work/out" 2>&1 &
-  pid=$!
-  ticks=0
-  while [ -r "/proc/$pid/stat" ]; do
-    ticks=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | awk '{ print $12 + $13 }') || true
-    sleep 0.02
-    kill -0 "$pid" 2>/dev/null || break
-  done
-  wait "$pid" || { cat "$work/out" >&2; fail "$* failed"; }
-  took=$(difference "$began" "$(now)")
-  own=$(awk -v t="${ticks:-0}" -v hz="$(getconf CLK_TCK)" 'BEGIN { printf "%.2f", t / hz }')
-}
-
 printf '%d resources, %d of them changed; %s\n\n' $((MODULES * SIZE)) "$CHANGED" "$("$terraform" version | head -n 1)"
-row() { printf '%-26s %8s %10s %8s\n' "$@"; }
 row "" "wall s" "kl cpu s" "ratio"
 
 cp -r "$work/repo/wide/." "$work/plain"
@@ -176,11 +130,4 @@ on() { # the name of the database, its address
 }
 
 on SQLite "$work/kl.db"
-if [ -n "${KL_TEST_POSTGRES_URL:-}" ]; then
-  command -v psql >/dev/null || fail "psql is needed to make a database"
-  postgres="kl_wide_$$"
-  psql --quiet "$KL_TEST_POSTGRES_URL" -c "CREATE DATABASE $postgres"
-  on PostgreSQL "$(sed -E "s,(postgres(ql)?://[^/]*)/[^?]*,\1/$postgres," <<<"$KL_TEST_POSTGRES_URL")"
-else
-  printf '\nPostgreSQL is not measured: KL_TEST_POSTGRES_URL is not set.\n'
-fi
+on_postgres on

@@ -16,6 +16,7 @@ mod bad_input;
 mod cases;
 mod ci;
 mod ci_projects;
+mod clock;
 mod concurrency;
 mod configuration;
 mod crash;

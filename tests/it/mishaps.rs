@@ -2,7 +2,11 @@
 //! the lease: one command brings everything back in step, and no object is lost or made twice.
 //!
 //! These tests take minutes together: each of some hundred moments is tried with the real Terraform, and most of the time
-//! is spent waiting for leases to end, so several are tried at once.
+//! is spent waiting for leases to end, so several are tried at once. Of other commands than an apply each point has one
+//! kind of mishap; `KL_MISHAPS=all cargo nextest run -E 'test(/mishaps::/)'` tries every kind at every point.
+
+mod ends;
+mod refresh;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use camino::Utf8PathBuf;
 
-use crate::harness::database::Database;
+use crate::harness::database::{Backend, Database};
 use crate::harness::kl::Kl;
 use crate::harness::site::Site;
 
@@ -71,53 +75,84 @@ impl<'a> Lab<'a> {
         world
     }
 
-    /// The points that a command passes: of each the first time and the last.
     fn points(&self, command: Kl, code: i32) -> Vec<String> {
-        let log = self.site.path("points");
-        drop(fs::remove_file(&log));
-        drop(command.env("KL_MISHAP_LOG", log.as_str()).exits(code));
-        let mut passed: BTreeMap<String, u32> = BTreeMap::new();
-        for point in fs::read_to_string(&log).unwrap().lines() {
-            *passed.entry(point.to_owned()).or_default() += 1;
-        }
-        let ends = passed
-            .into_iter()
-            .flat_map(|(point, count)| BTreeSet::from([1, count]).into_iter().map(move |nth| format!("{point}#{nth}")));
-        ends.collect()
+        points(&self.site, command, code)
     }
 
     /// Tries something at every point, several at once, each in a world of its own.
     fn try_all(&self, points: &[String], attempt: impl Fn(&World<'_>, &str) + Sync) {
-        assert!(points.len() > 10, "{points:?}");
-        let next = AtomicUsize::new(0);
-        let failed = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..AT_ONCE {
-                scope.spawn(|| {
-                    while let Some((number, point)) =
-                        points.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                            attempt(&self.world(&format!("world-{number}")), point);
-                        }));
-                        if tried.is_err() {
-                            failed.lock().unwrap().push(point.clone());
-                        }
-                    }
-                });
-            }
-        });
-        let failed = failed.into_inner().unwrap();
-        assert!(failed.is_empty(), "what went wrong is above; at these points: {failed:?}");
+        try_each(points, |number, point| attempt(&self.world(&format!("world-{number}")), point));
+        self.everything_ended();
+        // What the dead have left, the next apply clears away.
+        drop(self.world("last").apply().exits(0));
+        assert_eq!(self.site.leftovers(), Vec::<String>::new());
+    }
+
+    fn everything_ended(&self) {
         let one = |sql: &str| self.database.value(sql).unwrap_or_default();
         // One that was killed before it had reserved anything is in nobody's way; `kl gc` ends it.
         let live = "SELECT count(*) FROM runs WHERE ended_at IS NULL AND status <> 'started'";
         assert_eq!(one(live), "0", "live runs");
         assert_eq!(one("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL"), "0", "reservations");
-        // What the dead have left, the next apply clears away.
-        drop(self.world("last").apply().exits(0));
-        assert_eq!(self.site.leftovers(), Vec::<String>::new());
     }
+}
+
+/// The points that a command passes: of each the first time and the last.
+pub(crate) fn points(site: &Site, command: Kl, code: i32) -> Vec<String> {
+    let log = site.path("points");
+    drop(fs::remove_file(&log));
+    drop(command.env("KL_MISHAP_LOG", log.as_str()).exits(code));
+    let mut passed: BTreeMap<String, u32> = BTreeMap::new();
+    for point in fs::read_to_string(&log).unwrap().lines() {
+        *passed.entry(point.to_owned()).or_default() += 1;
+    }
+    let ends = passed
+        .into_iter()
+        .flat_map(|(point, count)| BTreeSet::from([1, count]).into_iter().map(move |nth| format!("{point}#{nth}")));
+    ends.collect()
+}
+
+/// What goes wrong where: in the suite one mishap at each point, of all kinds in turn and not the same ones on both
+/// databases. `KL_MISHAPS=all` has every kind at every point.
+pub(crate) fn mishaps(database: &Database, points: &[String]) -> Vec<String> {
+    const KINDS: [&str; 4] = ["kill", "fail", "down", "stall:1300"];
+    let all = std::env::var_os("KL_MISHAPS").is_some_and(|value| value == "all");
+    let shift = usize::from(database.backend() == Backend::Postgres);
+    let of = |(number, point): (usize, &String)| {
+        let chosen = move |kind: &usize| all || *kind == (number + shift) % KINDS.len();
+        (0..KINDS.len()).filter(chosen).map(|kind| format!("{point}={}", KINDS[kind])).collect::<Vec<_>>()
+    };
+    points.iter().enumerate().flat_map(of).collect()
+}
+
+/// Tries something at every point, several at once; each attempt gets the number of its point.
+pub(crate) fn try_each(points: &[String], attempt: impl Fn(usize, &str) + Sync) {
+    assert!(points.len() >= 6, "{points:?}");
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((number, point)) = points.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+                    let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attempt(number, point)));
+                    if tried.is_err() {
+                        failed.lock().unwrap().push(point.clone());
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "what went wrong is above; at these points: {failed:?}");
+}
+
+/// Runs a command with a mishap. Gives the exit code; none when it was killed.
+pub(crate) fn meets(command: Kl, mishap: &str) -> Option<i32> {
+    let (status, said) = command.env("KL_MISHAP", mishap).spawn().ends();
+    assert!(!said.stderr.contains("panicked"), "{mishap}: {said:?}");
+    assert!(status.code().is_none_or(|code| code <= 2), "{mishap}: {status} {said:?}");
+    assert!(status.signal().is_none_or(|signal| signal == 9), "{mishap}: {status} {said:?}");
+    status.code()
 }
 
 /// One state with its objects.
@@ -129,6 +164,11 @@ struct World<'a> {
 impl World<'_> {
     fn reality(&self) -> Utf8PathBuf {
         self.lab.site.path(&self.name)
+    }
+
+    /// How often an object was made, a line for each time.
+    fn made(&self, object: &str) -> String {
+        fs::read_to_string(self.reality().join(object)).unwrap_or_default()
     }
 
     fn spec(&self) -> Utf8PathBuf {
@@ -154,11 +194,7 @@ impl World<'_> {
 
     /// Applies with a mishap. Gives the exit code; none when it was killed.
     fn meets(&self, mishap: &str) -> Option<i32> {
-        let (status, said) = self.apply().args(["--lease", "1s"]).env("KL_MISHAP", mishap).spawn().ends();
-        assert!(!said.stderr.contains("panicked"), "{mishap}: {said:?}");
-        assert!(status.code().is_none_or(|code| code <= 2), "{mishap}: {status} {said:?}");
-        assert!(status.signal().is_none_or(|signal| signal == 9), "{mishap}: {status} {said:?}");
-        status.code()
+        meets(self.apply().args(["--lease", "1s"]), mishap)
     }
 
     /// The one command that brings everything back in step, and that it did.
@@ -167,8 +203,7 @@ impl World<'_> {
         let listed = self.lab.site.kl().args(["state", "list", "live", "--state", &self.name]).exits(0).stdout;
         for object in ["first", "second"] {
             assert!(listed.contains(&format!("terraform_data.{object}")), "{mishap}: {listed} {said:?}");
-            let made = fs::read_to_string(self.reality().join(object)).unwrap_or_default();
-            assert_eq!(made, "made\n", "{mishap}: {object} {said:?}");
+            assert_eq!(self.made(object), "made\n", "{mishap}: {object} {said:?}");
         }
     }
 }

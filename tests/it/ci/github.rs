@@ -7,13 +7,12 @@ use std::fs;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Value, json};
 
-use super::{assert_committed, matrix, one, prepared};
+use super::{assert_committed, matrix, one, prepared, secrets};
 use crate::harness::database::Database;
 use crate::harness::forge::github::{GithubStandIn, JOB_TOKEN, Permission, REPOSITORY};
 use crate::harness::forge::{Merge, OpenRequest};
 use crate::harness::kl::Kl;
 use crate::harness::site::{Checkout, Site};
-use crate::secrets::{CANARY, assert_no_canary, texts};
 use crate::stage::assert_tidy;
 use kl_runner::forge::Push;
 
@@ -30,9 +29,9 @@ on_both_databases!(
 );
 
 /// A repository on the stand-in, with its checkouts.
-struct Desk {
-    site: Site,
-    forge: GithubStandIn,
+pub(super) struct Desk {
+    pub(super) site: Site,
+    pub(super) forge: GithubStandIn,
 }
 
 impl Desk {
@@ -72,7 +71,7 @@ impl Desk {
     }
 
     /// A job on a pull request.
-    fn on_request(&self, dir: &Utf8Path, actor: &str, number: u64, action: &str) -> Kl {
+    pub(super) fn on_request(&self, dir: &Utf8Path, actor: &str, number: u64, action: &str) -> Kl {
         let head = self.forge.head(number);
         let payload = json!({
             "action": action,
@@ -87,7 +86,7 @@ impl Desk {
     }
 
     /// A job on a push.
-    fn on_push(&self, dir: &Utf8Path, actor: &str, push: &Push) -> Kl {
+    pub(super) fn on_push(&self, dir: &Utf8Path, actor: &str, push: &Push) -> Kl {
         let payload = json!({
             "ref": format!("refs/heads/{}", push.branch),
             "before": push.before.clone().unwrap_or_else(|| "0".repeat(40)),
@@ -108,7 +107,7 @@ impl Desk {
 
     /// kl's comment on a request; there is exactly one.
     #[track_caller]
-    fn comment(&self, number: u64) -> String {
+    pub(super) fn comment(&self, number: u64) -> String {
         let comments = self.forge.comments(number);
         let [comment] = comments.as_slice() else { panic!("{} comments on #{number}", comments.len()) };
         comment.body.clone()
@@ -400,120 +399,16 @@ fn jobs_of_a_matrix_at_the_same_time_write_one_comment(database: &Database) {
     );
 }
 
-/// Sensitive values wherever a configuration can have them, and a provisioner that fails with one in its command.
-const SECRETIVE: &str = r#"
-variable "given" {
-  type      = string
-  sensitive = true
-}
-variable "token" {
-  type      = string
-  ephemeral = true
-}
-variable "tags" {
-  type      = map(string)
-  sensitive = true
-}
-locals {
-  deep = { list = [{ inner = var.given, open = "open" }], (var.given) = "as a key" }
-}
-resource "terraform_data" "value" {
-  input            = local.deep
-  triggers_replace = [var.given, var.tags]
-  lifecycle {
-    create_before_destroy = true
-    precondition {
-      condition     = length(var.token) > 3
-      error_message = "the token is ${var.token}"
-    }
-    postcondition {
-      condition     = var.given != ""
-      error_message = "given ${var.given}"
-    }
-  }
-}
-resource "terraform_data" "fails" {
-  input = nonsensitive(length(var.given))
-  provisioner "local-exec" {
-    command = "echo '${var.given}'; exit 3"
-  }
-}
-moved {
-  from = terraform_data.a
-  to   = terraform_data.moved
-}
-resource "terraform_data" "moved" {
-  input = var.given
-}
-check "health" {
-  assert {
-    condition     = var.given == "something else"
-    error_message = "the value is ${var.given}"
-  }
-}
-output "secret" {
-  value     = { "${var.given}" = terraform_data.value.output }
-  sensitive = true
-}
-"#;
-
 fn no_sensitive_value_reaches_the_forge_or_the_job(database: &Database) {
     let desk = Desk::new(database);
-    let yaml = "projects:\n  - name: live\n    dir: live\n    vars: {given: CI_GIVEN, token: CI_TOKEN, tags: CI_TAGS}\n\
-                policies: {show_values: true}\n";
-    desk.site.write("kl.yaml", yaml);
-    let mut said = Said::default();
-    let mut run = |kl: Kl, code: i32, args: &[&str]| {
-        let kl = kl
-            .env("CI_GIVEN", format!("{CANARY} \"quoted\" given"))
-            .env("CI_TOKEN", format!("{CANARY}-token"))
-            .env("CI_TAGS", format!("{{ \"k\" = \"{CANARY}-tag\" }}"))
-            .args(args)
-            .arg("-vvv");
-        let output = kl.exits(code);
-        said.0.push((args.join(" "), output.stdout + &output.stderr));
-    };
-    let write = |checkout: &Checkout, text: &str| {
-        fs::remove_file(checkout.dir().join("live/a.tf")).unwrap();
-        checkout.write("live/a.tf", "");
-        checkout.write("live/secret.tf", text);
-    };
-    let branch = desk.site.checkout("branch");
-    write(&branch, SECRETIVE);
-    let number = desk.forge.open_request(&OpenRequest::new("Add", &["live/secret.tf", "live/a.tf"]));
-    run(desk.on_request(branch.dir(), "alice", number, "opened"), 0, &["ci", "plan"]);
-    let merged = desk.site.checkout("merged");
-    write(&merged, SECRETIVE);
-    let push = desk.forge.merge(number, Merge::Commit);
-    run(desk.on_push(merged.dir(), "alice", &push), 1, &["ci", "apply"]);
-    // What it had done is quarantined, and in the next one's way.
-    let mended = SECRETIVE.replace("exit 3", "true");
-    let second = desk.site.checkout("second");
-    write(&second, &mended);
-    let next = desk.forge.open_request(&OpenRequest::new("Mend", &["live/secret.tf"]));
-    run(desk.on_request(second.dir(), "bob", next, "opened"), 0, &["ci", "plan"]);
-    let push = desk.forge.merge(next, Merge::Squash);
-    run(desk.on_push(second.dir(), "bob", &push), 2, &["ci", "apply"]);
-    let failed = database.value("SELECT id FROM runs WHERE status = 'failed' ORDER BY id DESC LIMIT 1").unwrap();
-    run(desk.site.kl().dir(second.dir()), 0, &["recover", &failed]);
-    run(desk.site.kl().dir(second.dir()), 0, &["show", &failed, "--format", "json"]);
-    run(desk.site.kl().dir(second.dir()), 0, &["apply", "live", "--auto-approve", "--format", "json"]);
-    run(desk.site.kl().dir(second.dir()), 0, &["status", "--format", "json"]);
-
-    for sent in desk.forge.requests() {
-        said.0.push((format!("{} {}", sent.method, sent.path), format!("{sent:?}")));
-    }
-    for dir in [branch.dir(), merged.dir(), second.dir()] {
-        said.0.extend(["output", "summary"].map(|name| (format!("the job's {name}"), desk.file(dir, name))));
-    }
-    said.0.extend(texts(database));
-    assert!(said.0.iter().any(|(place, text)| place.starts_with("POST") && text.contains("terraform_data.value")));
-    for (place, text) in &said.0 {
-        assert_no_canary(place, text);
-    }
-    assert_eq!(desk.site.leftovers(), Vec::<String>::new());
+    let more =
+        |dir: &Utf8Path| ["output", "summary"].map(|name| (format!("the job's {name}"), desk.file(dir, name))).to_vec();
+    secrets::no_value_is_told(
+        database,
+        &desk.site,
+        &desk.forge,
+        |dir, actor, number| desk.on_request(dir, actor, number, "opened"),
+        |dir, actor, push| desk.on_push(dir, actor, push),
+        more,
+    );
 }
-
-/// What was said, and where.
-#[derive(Default)]
-struct Said(Vec<(String, String)>);

@@ -1,8 +1,10 @@
 //! Merge requests and merges on GitLab.
 
+use std::cell::RefCell;
+
 use camino::Utf8Path;
 
-use super::{assert_committed, matrix, one, prepared};
+use super::{assert_committed, matrix, one, prepared, secrets};
 use crate::harness::database::Database;
 use crate::harness::forge::gitlab::{ACCESS_TOKEN, GitlabStandIn, JOB_TOKEN, PIPELINE, PROJECT};
 use crate::harness::forge::{Merge, OpenRequest};
@@ -16,6 +18,7 @@ on_both_databases!(
     with_the_jobs_own_token_alone_everything_but_the_note_works,
     a_merge_train_is_checked_and_nothing_is_applied,
     jobs_of_a_matrix_at_the_same_time_write_one_note,
+    no_sensitive_value_reaches_the_forge_or_the_job,
 );
 
 struct Desk {
@@ -133,4 +136,28 @@ fn jobs_of_a_matrix_at_the_same_time_write_one_note(database: &Database) {
         |number| desk.forge.comments(number).into_iter().map(|note| note.body).collect(),
     );
     drop(desk.forge.statuses(&desk.forge.head(1)));
+}
+
+fn no_sensitive_value_reaches_the_forge_or_the_job(database: &Database) {
+    let desk = Desk::new(database);
+    let pushed = RefCell::new(Vec::new());
+    secrets::no_value_is_told(
+        database,
+        &desk.site,
+        &desk.forge,
+        |dir, actor, number| desk.on_request(dir, actor, number, "detached").env("KL_FORGE_TOKEN", ACCESS_TOKEN),
+        |dir, actor, push| {
+            pushed.borrow_mut().push(push.after.clone());
+            desk.on_push(dir, actor, push).env("KL_FORGE_TOKEN", ACCESS_TOKEN)
+        },
+        |_| Vec::new(),
+    );
+    // What was said there has been searched.
+    for number in [1, 2] {
+        drop((desk.forge.comments(number), desk.forge.statuses(&desk.forge.head(number))));
+    }
+    for commit in pushed.into_inner() {
+        drop(desk.forge.statuses(&commit));
+    }
+    desk.forge.finish();
 }

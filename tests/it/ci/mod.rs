@@ -3,6 +3,8 @@
 mod github;
 mod gitlab;
 mod matrix;
+mod mishaps;
+mod secrets;
 
 use crate::harness::database::Database;
 use crate::harness::site::Site;

@@ -1,0 +1,107 @@
+//! Mishaps at every step of what ends a run from outside, and of what takes over what it did: the same command again
+//! brings it to its end.
+
+use super::{Lab, World, meets, mishaps};
+use crate::harness::database::Database;
+use crate::harness::kl::Kl;
+
+on_both_databases!(
+    a_mishap_at_any_step_of_an_abort,
+    a_mishap_at_any_step_of_a_recovery_by_hand,
+    a_mishap_at_any_step_of_a_discard,
+);
+
+impl World<'_> {
+    /// The first run on this state with this status.
+    fn run(&self, status: &str) -> String {
+        let sql = format!(
+            "SELECT CAST(runs.id AS text) FROM runs JOIN states ON states.id = runs.state_id
+             WHERE states.name = '{}' AND runs.status = '{status}' ORDER BY started_at LIMIT 1",
+            self.name
+        );
+        self.lab.database.value(&sql).unwrap()
+    }
+
+    fn on(&self, command: &str, run: &str) -> Kl {
+        self.lab.site.kl().args([command, run])
+    }
+
+    /// A run that was killed when all was made and nothing was committed.
+    fn cut_off(&self) -> String {
+        assert_eq!(self.meets("store/commit the run/begin#1=kill"), None);
+        self.run("applying")
+    }
+
+    /// A run that failed half-way, and left a quarantine.
+    fn failed(&self) -> String {
+        self.breaks();
+        drop(self.apply().exits(1));
+        self.is_mended();
+        self.run("failed")
+    }
+}
+
+fn a_mishap_at_any_step_of_an_abort(database: &Database) {
+    let lab = Lab::new(database);
+    let trace = lab.world("trace");
+    let run = trace.cut_off();
+    let points = lab.points(trace.on("abort", &run), 0);
+    trace.comes_back("trace");
+    lab.try_all(&mishaps(database, &points), |world, mishap| {
+        let run = world.cut_off();
+        meets(world.on("abort", &run), mishap);
+        drop(world.on("abort", &run).exits(0));
+        assert_eq!(world.run("aborted"), run, "{mishap}");
+        world.comes_back(mishap);
+    });
+}
+
+/// Recovers, as whoever reads what kl says would do it.
+fn recovered(world: &World<'_>, run: &str, mishap: &str) {
+    for _ in 0..3 {
+        let (status, said) = world.on("recover", run).spawn().ends();
+        match status.code() {
+            Some(0) => return,
+            // The recovery that was cut off stands in the way.
+            Some(2) => drop(world.on("abort", &world.run("reserved")).exits(0)),
+            _ => {
+                // It was done when the mishap came.
+                assert!(said.stderr.contains("recovered or discarded before"), "{mishap}: {status} {said:?}");
+                return;
+            }
+        }
+    }
+    panic!("{mishap}: never recovered");
+}
+
+fn a_mishap_at_any_step_of_a_recovery_by_hand(database: &Database) {
+    let lab = Lab::new(database);
+    let trace = lab.world("trace");
+    let run = trace.failed();
+    let points = lab.points(trace.on("recover", &run), 0);
+    trace.comes_back("trace");
+    lab.try_all(&mishaps(database, &points), |world, mishap| {
+        let run = world.failed();
+        meets(world.on("recover", &run), mishap);
+        recovered(world, &run, mishap);
+        world.comes_back(mishap);
+    });
+}
+
+fn a_mishap_at_any_step_of_a_discard(database: &Database) {
+    let lab = Lab::new(database);
+    let trace = lab.world("trace");
+    let run = trace.failed();
+    let discard = |world: &World<'_>, run: &str| world.on("recover", run).arg("--discard");
+    let points = lab.points(discard(&trace, &run), 0);
+    lab.try_all(&mishaps(database, &points), |world, mishap| {
+        let run = world.failed();
+        meets(discard(world, &run), mishap);
+        let (status, said) = discard(world, &run).spawn().ends();
+        let before = said.stderr.contains("recovered or discarded before");
+        assert!(status.success() || before, "{mishap}: {status} {said:?}");
+        // Nothing of it is in the state, and nobody is in the way: `first` is made anew.
+        drop(world.apply().exits(0));
+        assert_eq!(world.made("first"), "made\nmade\n", "{mishap}");
+    });
+}
