@@ -63,8 +63,9 @@ if [ -n "${KL_TEST_POSTGRES_URL:-}" ]; then
   address=$(sed -E '/[?&]host=\//s,@[^/]*/,@/,' <<<"$made")
   case $address in *\?*) address+="&sslmode=disable" ;; *) address+="?sslmode=disable" ;; esac
   with "terraform, pg" "\"pg\" { conn_str = \"$address\" }" "$terraform"
+else
+  with "terraform, local" '"local" {}' "$terraform"
 fi
-with "terraform, local" '"local" {}' "$terraform"
 
 through_kl() { # the name of the database, its address
   "$KL" --database "$2" db migrate >/dev/null

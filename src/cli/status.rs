@@ -141,8 +141,8 @@ fn reservations_text(reservations: &[Reservation], known: &[Address], now: chron
         let Some(first) = own.first() else { continue };
         let kind = match (first.held_as, first.acquired_at) {
             (HeldAs::Quarantine, _) => loud("quarantined by"),
-            (HeldAs::Lock, _) => warn("locked by"),
-            (HeldAs::Run, None) => warn("waited for by"),
+            (_, None) => warn("waited for by"),
+            (HeldAs::Lock, Some(_)) => warn("locked by"),
             (HeldAs::Run, Some(_)) => "reserved by".to_owned(),
         };
         let until = match first.expires_at {

@@ -78,9 +78,12 @@ pub async fn recover(ctx: &Context, failed: RunId) -> Result<Recovered, KlError>
     let old = ended(ctx, failed).await?;
     let evidence = match look(ctx, &old).await {
         Ok(evidence) => evidence,
-        Err(trouble) => return Err(told(failed, trouble)),
+        Err(trouble) => return Err(told(ctx, &old, trouble).await?),
     };
-    take(ctx, &old, evidence, LEASE).await.map_err(|trouble| told(failed, trouble))
+    match take(ctx, &old, evidence, LEASE).await {
+        Ok(recovered) => Ok(recovered),
+        Err(trouble) => Err(told(ctx, &old, trouble).await?),
+    }
 }
 
 /// The same on the way of an apply of the same spec: only where nothing is left to be looked at.
@@ -160,13 +163,40 @@ async fn look(ctx: &Context, old: &Run) -> Result<Evidence, Trouble> {
     }
 }
 
-fn told(failed: RunId, trouble: Trouble) -> KlError {
+async fn told(ctx: &Context, old: &Run, trouble: Trouble) -> Result<KlError, KlError> {
+    let failed = old.id;
     match trouble {
-        Trouble::TooEarly(error) | Trouble::Other(error) => error,
-        Trouble::Gone => {
-            KlError::usage(format!("run {failed} has no quarantine: it was recovered or discarded before"))
+        Trouble::TooEarly(error) | Trouble::Other(error) => Ok(error),
+        Trouble::Gone => Ok(match successor(ctx, old).await? {
+            Some(run) if run.status.ended() => KlError::usage(format!(
+                "run {} took over what run {failed} left, and failed before it was done",
+                run.id
+            ))
+            .hint(format!("try again with `kl recover {}`", run.id)),
+            Some(run) => KlError::new(
+                Exit::Conflict,
+                format!("run {} by {} is recovering what run {failed} left", run.id, run.actor),
+            )
+            .hint(format!(
+                "wait for it; if it is dead, `kl abort {0}` ends it, and `kl recover {0}` goes on from there",
+                run.id
+            )),
+            None => KlError::usage(format!("run {failed} has no quarantine: it was recovered or discarded before")),
+        }),
+    }
+}
+
+/// The recovery that has what a run left, and has not brought it into the trunk.
+async fn successor(ctx: &Context, old: &Run) -> Result<Option<Run>, KlError> {
+    let of_it =
+        |run: &Run| run.kind == RunKind::Recover && run.spec == old.spec && run.source_serial == old.source_serial;
+    for reservation in ctx.store.reservation_list(old.state).await? {
+        let run = ctx.store.run_find(reservation.run).await?;
+        if of_it(&run) && run.id != old.id {
+            return Ok(Some(run));
         }
     }
+    Ok(None)
 }
 
 /// Why going on without a person could make an object a second time.

@@ -55,9 +55,9 @@ pub fn title(blockers: &[Blocker]) -> String {
 pub fn verb(reservation: &Reservation) -> &'static str {
     match (reservation.held_as, reservation.acquired_at) {
         (HeldAs::Quarantine, _) => "is quarantined by",
-        (HeldAs::Lock, _) => "is locked by",
+        (_, None) => "is waited for by",
+        (HeldAs::Lock, Some(_)) => "is locked by",
         (HeldAs::Run, Some(_)) => "is held by",
-        (HeldAs::Run, None) => "is waited for by",
     }
 }
 
@@ -136,7 +136,8 @@ pub fn hints(blockers: &[Blocker]) -> Vec<String> {
             "run {run} failed after it had changed real objects; `kl recover {run}` brings the state back in step"
         ));
     }
-    let lock = blockers.iter().find(|blocker| blocker.reservation.held_as == HeldAs::Lock);
+    let locks = |one: &&Blocker| one.reservation.held_as == HeldAs::Lock && one.reservation.acquired_at.is_some();
+    let lock = blockers.iter().find(locks);
     if let Some(blocker) = lock {
         hints.push(format!(
             "a plain terraform holds the lock of the whole state; if it is dead, `kl abort {}` or `terraform force-unlock` \
@@ -144,7 +145,7 @@ pub fn hints(blockers: &[Blocker]) -> Vec<String> {
             blocker.reservation.run
         ));
     }
-    if blockers.iter().any(|blocker| blocker.reservation.held_as == HeldAs::Run) {
+    if blockers.iter().any(|one| one.reservation.held_as == HeldAs::Run || one.reservation.acquired_at.is_none()) {
         hints.push("try again when the holder is done, or let kl wait in turn with `--wait 10m`".to_owned());
         hints.push("`kl status` shows every reservation; `kl abort RUN` ends a run whose job is dead".to_owned());
     }

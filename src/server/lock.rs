@@ -14,6 +14,10 @@ use crate::store::model::{LockEnd, LockFreed, LockTaken, PlainLock, StateHead};
 /// So many reservations in the way are told; the rest is counted.
 const MAX_TOLD: usize = 5;
 
+/// So many locks that were refused are remembered: those of the last minutes matter. Who is forgotten has to ask once
+/// more to get a place in the queue.
+const MAX_REFUSED: usize = 1_000;
+
 /// LOCK: all of the state, or a refusal that names who is in the way.
 pub(super) async fn lock(server: &Server, name: &StateName, body: &[u8]) -> Result<Answer, Answer> {
     let info = LockInfo::read(body).map_err(|error| Answer::text(400, error.to_string()))?;
@@ -38,12 +42,23 @@ pub(super) async fn take(server: &Server, head: &StateHead, info: &LockInfo) -> 
         },
         claims: vec![Claim::write(Pattern::Everything)],
     };
-    match server.store.lock_take(&run, info).await? {
+    // Whoever asks with the same id once more waits for its turn, and gets a place in the queue.
+    let asked = (head.id, info.id.clone());
+    let again = server.refused().contains(&asked);
+    match server.store.lock_take(&run, info, again).await? {
         LockTaken::Granted(run) => {
-            server.granted().insert(run, (head.id, info.id.clone()));
+            server.refused().remove(&asked);
+            server.granted().insert(run, asked);
             Ok(())
         }
-        LockTaken::Blocked { blockers, lock } => Err(refusal(&blockers, lock.as_ref(), head.name.as_str())),
+        LockTaken::Blocked { blockers, lock } => {
+            let mut refused = server.refused();
+            if refused.len() >= MAX_REFUSED {
+                refused.clear();
+            }
+            refused.insert(asked);
+            Err(refusal(&blockers, lock.as_ref(), head.name.as_str()))
+        }
     }
 }
 
@@ -68,7 +83,7 @@ fn story(blockers: &[Blocker], lock: Option<&PlainLock>) -> String {
         let run = blocker.reservation.run;
         let request = told.request.map(|request| format!(", {}", plain(&request))).unwrap_or_default();
         let what = match (blocker.reservation.held_as, lock) {
-            (HeldAs::Lock, Some(lock)) => format!("the state, with lock {},", plain(&lock.id.0)),
+            (HeldAs::Lock, Some(lock)) if lock.run == run => format!("the state, with lock {},", plain(&lock.id.0)),
             _ => format!("{} ({})", plain(&told.pattern), told.mode),
         };
         let (verb, holder) = (told.verb, plain(&told.holder));

@@ -6,7 +6,7 @@ mod lock;
 pub mod route;
 mod state;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -61,8 +61,10 @@ pub struct Server {
     /// The locks that were granted here and have not been given back.
     granted: Mutex<HashMap<RunId, (StateId, LockId)>>,
     asked: AtomicU64,
+    /// The locks that were refused, and may be asked for again.
+    refused: Mutex<HashSet<(StateId, LockId)>>,
     /// Refusals whose texts clients do not show.
-    refused: Mutex<Vec<Answer>>,
+    untold: Mutex<Vec<Answer>>,
 }
 
 /// So many different refusals are kept; a client that goes on asking says nothing new.
@@ -72,8 +74,8 @@ impl Server {
     /// A backend on a store. `actor` is who acts; without one it is whoever the lock documents name.
     pub fn new(store: Arc<dyn Store>, access: Access, actor: Option<Actor>, origin: Origin, limits: Limits) -> Self {
         let (known, granted) = (Mutex::default(), Mutex::default());
-        let (asked, refused) = (AtomicU64::new(0), Mutex::default());
-        Self { store, access, actor, origin, limits, known, granted, asked, refused }
+        let (asked, refused, untold) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
+        Self { store, access, actor, origin, limits, known, granted, asked, refused, untold }
     }
 
     /// Answers on a listener until it is told to stop; requests that have begun are answered before.
@@ -93,19 +95,19 @@ impl Server {
     /// The requests about states that were refused with a text that Terraform does not show: all but those for a lock
     /// that others hold.
     pub fn refusals(&self) -> Vec<Answer> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn remember(&self, answer: &Answer) {
         let shown = matches!(answer.status, ..400 | 404 | 423 | 500..);
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if !shown && refused.len() < MAX_REFUSALS && !refused.contains(answer) {
-            refused.push(answer.clone());
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        if !shown && untold.len() < MAX_REFUSALS && !untold.contains(answer) {
+            untold.push(answer.clone());
         }
     }
 
-    /// Frees the locks that were granted here and never given back, because whoever held them has ended. Returns their
-    /// runs.
+    /// Frees the locks that were granted here and never given back, and the places of those that were waited for, because
+    /// whoever asked for them has ended. Returns the runs of those that were held.
     ///
     /// # Errors
     /// When the store fails.
@@ -118,7 +120,15 @@ impl Server {
                 freed.push(run);
             }
         }
+        let waited: Vec<(StateId, LockId)> = self.refused().drain().collect();
+        for (state, id) in waited {
+            self.store.lock_free(state, &LockEnd::GivenUp(id), by).await?;
+        }
         Ok(freed)
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashSet<(StateId, LockId)>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<StateId, Known>> {

@@ -424,9 +424,10 @@ pub trait Store: Send + Sync {
 
     /// Takes the lock of the whole state for a plain Terraform, as the reservation of a new run without an expiry: in one
     /// transaction against all runs (design §12). Ended leases in the way are reclaimed as in
-    /// [`Store::reservation_acquire`]. A lock that has this id already is granted again, as the run that holds it; when
-    /// the lock is refused, the run is not recorded. `NotFound` when the state does not exist.
-    async fn lock_take(&self, run: &NewRun, info: &LockInfo) -> Result<LockTaken, StoreError>;
+    /// [`Store::reservation_acquire`]. A lock that has this id already is granted again, as the run that holds it. One that
+    /// is refused gets a place in the queue with `queue`, as a run that waits: for [`QUEUE_TTL`] after the last time that a
+    /// lock of this id is asked for; else nothing is recorded. `NotFound` when the state does not exist.
+    async fn lock_take(&self, run: &NewRun, info: &LockInfo, queue: bool) -> Result<LockTaken, StoreError>;
 
     /// The lock that a plain Terraform holds on a state.
     async fn lock_find(&self, state: StateId) -> Result<Option<PlainLock>, StoreError>;
@@ -443,7 +444,7 @@ pub trait Store: Send + Sync {
     ) -> Result<LockWrite, StoreError>;
 
     /// Ends the lock of a plain Terraform, with an event, and its run: `committed` or `noop` when it was returned,
-    /// `failed` when it was left behind, `aborted` when it was taken away. Never touches any other reservation. To return
+    /// `failed` when it was left behind, `aborted` when it was taken away; or a place in the queue, as `conflict`. Never touches any other reservation. To return
     /// a lock twice changes nothing.
     async fn lock_free(&self, state: StateId, end: &LockEnd, by: &Actor) -> Result<LockFreed, StoreError>;
 

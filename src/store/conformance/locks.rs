@@ -25,8 +25,20 @@ fn alice() -> Actor {
 }
 
 async fn take(store: &dyn Store, state: StateId, lock: &str) -> LockTaken {
+    ask(store, state, lock, false).await
+}
+
+async fn ask(store: &dyn Store, state: StateId, lock: &str, queue: bool) -> LockTaken {
     let run = crate::domain::run::NewRun { kind: RunKind::Plain, ..new_run(state, "alice") };
-    store.lock_take(&run, &info(lock)).await.unwrap()
+    store.lock_take(&run, &info(lock), queue).await.unwrap()
+}
+
+/// The runs in the way of a lock.
+async fn refused(f: &Fixture, state: StateId, lock: &str, queue: bool) -> Vec<RunId> {
+    match ask(&*f.store, state, lock, queue).await {
+        LockTaken::Granted(run) => panic!("granted as {run}"),
+        LockTaken::Blocked { blockers, .. } => blockers.into_iter().map(|blocker| blocker.reservation.run).collect(),
+    }
 }
 
 #[track_caller]
@@ -78,9 +90,74 @@ pub(super) async fn a_plain_lock_and_runs_keep_each_other_out(f: &Fixture) {
         matches!(events(f, run).await[..], [RunEvent::Reclaimed { from }, RunEvent::Locked { .. }] if from == held.run())
     );
     assert!(matches!(
-        f.store.lock_take(&new_run(StateId(run.0), "x"), &info("x")).await,
+        f.store.lock_take(&new_run(StateId(run.0), "x"), &info("x"), true).await,
         Err(StoreError::NotFound { what: "state", .. })
     ));
+}
+
+pub(super) async fn a_plain_terraform_that_asks_again_waits_in_turn(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let bob = f.held(state, "bob", "r a.x").await;
+    // Who asks once may never come back; who asks again has a place, for as long as it does.
+    assert_eq!(refused(f, state, "one", false).await, [bob.run()]);
+    assert_eq!(f.store.run_list(state, true, 10).await.unwrap().len(), 1);
+    for _ in 0..2 {
+        assert_eq!(refused(f, state, "one", true).await, [bob.run()]);
+    }
+    let live = f.store.run_list(state, true, 10).await.unwrap();
+    let waiting = live.iter().find(|run| run.kind == RunKind::Plain).unwrap();
+    assert_eq!((live.len(), waiting.status), (2, RunStatus::Waiting));
+    // Whoever comes later waits behind it, a run and another lock alike.
+    let carol = f.run(state, "carol").await;
+    let blockers = blocked(f.again(carol, "r b.y", true).await);
+    assert_eq!((blockers.len(), blockers[0].reservation.run), (1, waiting.id));
+    assert_eq!((blockers[0].reservation.held_as, blockers[0].reservation.acquired_at), (HeldAs::Lock, None));
+    assert_eq!(refused(f, state, "two", true).await, [bob.run(), waiting.id, carol]);
+    // Nothing is locked yet.
+    assert_eq!(f.store.lock_find(state).await.unwrap(), None);
+    assert_eq!(f.store.lock_free(state, &LockEnd::Forced, &alice()).await.unwrap(), LockFreed::NotLocked);
+
+    f.store.run_commit(&bob, &commit(vec![])).await.unwrap();
+    assert_eq!(blocked(f.again(carol, "r b.y", true).await).len(), 1);
+    assert_eq!(granted(ask(&*f.store, state, "one", true).await), waiting.id);
+    assert_eq!(f.store.lock_find(state).await.unwrap().unwrap().id, id("one"));
+    assert_eq!(f.store.run_find(waiting.id).await.unwrap().status, RunStatus::Reserved);
+    assert!(matches!(events(f, waiting.id).await[..], [RunEvent::Locked { .. }]));
+    f.time_passes().await;
+    let freed = f.store.lock_free(state, &LockEnd::Returned(id("one")), &alice()).await.unwrap();
+    assert_eq!(freed, LockFreed::Freed(waiting.id));
+}
+
+pub(super) async fn a_place_that_no_terraform_comes_back_to_is_free(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let bob = f.held(state, "bob", "w a.x").await;
+    let lives = async || f.store.run_list(state, true, 10).await.unwrap();
+    let plain = async || lives().await.into_iter().find(|run| run.kind == RunKind::Plain).unwrap().id;
+    // It stays away: the next one that asks ends it, whether a run or a lock.
+    for ends in ["a run", "a lock"] {
+        assert_eq!(refused(f, state, ends, true).await[0], bob.run());
+        let run = plain().await;
+        f.lease_ends(run).await;
+        if ends == "a run" {
+            f.held(state, "carol", "r b.y").await;
+        } else {
+            refused(f, state, "another", false).await;
+        }
+        let found = f.store.run_find(run).await.unwrap();
+        assert!(found.status == RunStatus::Conflict && found.error.is_some(), "{found:?}");
+    }
+    // It is known to have ended, or somebody ends it.
+    refused(f, state, "three", true).await;
+    let run = plain().await;
+    let end = LockEnd::GivenUp(id("three"));
+    assert_eq!(f.store.lock_free(state, &end, &alice()).await.unwrap(), LockFreed::Freed(run));
+    assert_eq!(f.store.lock_free(state, &end, &alice()).await.unwrap(), LockFreed::NotLocked);
+    assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Conflict);
+    refused(f, state, "four", true).await;
+    let run = plain().await;
+    f.store.run_abort(run, &alice()).await.unwrap();
+    assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Aborted);
+    assert!(lives().await.iter().all(|run| run.kind != RunKind::Plain));
 }
 
 pub(super) async fn a_state_is_written_by_the_holder_of_its_lock_alone(f: &Fixture) {

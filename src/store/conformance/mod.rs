@@ -113,6 +113,8 @@ cases! {
     commits::an_import_keeps_its_serial covers run_commit, version_list, snapshot;
 
     locks::a_plain_lock_and_runs_keep_each_other_out covers lock_take, lock_find, lock_free;
+    locks::a_plain_terraform_that_asks_again_waits_in_turn covers lock_take, lock_free;
+    locks::a_place_that_no_terraform_comes_back_to_is_free covers lock_take, lock_free, run_abort;
     locks::a_state_is_written_by_the_holder_of_its_lock_alone covers lock_write, lock_free;
     locks::a_lock_that_is_taken_away_is_the_lock_alone covers lock_free, run_abort;
     locks::of_many_that_lock_at_once_one_wins covers lock_take;

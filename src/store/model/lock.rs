@@ -21,7 +21,7 @@ pub struct PlainLock {
 pub enum LockTaken {
     /// It is held, by this run.
     Granted(RunId),
-    /// Others have reserved something, and nothing was recorded.
+    /// Others have reserved something.
     Blocked {
         /// Every reservation in the way.
         blockers: Vec<Blocker>,
@@ -48,6 +48,8 @@ pub enum LockEnd {
     Returned(LockId),
     /// Its holder ended and left it.
     LeftBehind(LockId),
+    /// Whoever waited for it in the queue has ended.
+    GivenUp(LockId),
     /// Somebody takes it away, whoever holds it: `terraform force-unlock`.
     Forced,
 }

@@ -298,8 +298,8 @@ impl Store for Database {
         transaction!(self, begin_write, "free the quarantine", |db| reservations::quarantine_release(db, run))
     }
 
-    async fn lock_take(&self, run: &NewRun, info: &LockInfo) -> Result<LockTaken, StoreError> {
-        transaction!(self, begin_write, "lock the state", |db| locks::take(db, run, info))
+    async fn lock_take(&self, run: &NewRun, info: &LockInfo, queue: bool) -> Result<LockTaken, StoreError> {
+        transaction!(self, begin_write, "lock the state", |db| locks::take(db, run, info, queue))
     }
 
     async fn lock_find(&self, state: StateId) -> Result<Option<PlainLock>, StoreError> {

@@ -1,5 +1,7 @@
-//! The whole-state locks of plain Terraforms: each is the reservation of a run, without a lease.
+//! The whole-state locks of plain Terraforms: each is the reservation of a run, without a lease, or a place in the queue
+//! while others are in the way.
 
+use chrono::{DateTime, Utc};
 use sqlx::{query, query_scalar};
 
 use super::{Connection, bulk, commit, ending, reservations, runs, states, timeline};
@@ -13,55 +15,138 @@ use crate::store::decide::{self, Standing};
 use crate::store::fault::Fault;
 use crate::store::model::{Commit, LockEnd, LockFreed, LockTaken, LockWrite, PlainLock};
 use crate::store::values::{Id, Time};
-use crate::store::{StoreError, codec};
+use crate::store::{QUEUE_TTL, StoreError, codec};
 
-pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo) -> Result<LockTaken, Fault> {
+pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo, queue: bool) -> Result<LockTaken, Fault> {
     let state = states::lock(db, new.state).await?.id;
     let now = states::now(db).await?;
     let (left, found) = decide::left_queue(reservations::standing(db, state).await?, now);
-    bulk::release(db, &left.iter().map(|one| one.id).collect::<Vec<_>>()).await?;
+    gave_up(db, &left).await?;
     let held = held(db, &found).await?;
     if let Some(lock) = held.as_ref().filter(|lock| lock.id == info.id) {
         return Ok(LockTaken::Granted(lock.run));
     }
+    let place = place(db, state, &info.id, &found).await?;
+    let run = place.as_ref().map_or(new.id, |place| place.reservation.run);
 
     let claims = [Claim::write(Pattern::Everything)];
-    let reclaimed = decide::ended_in_the_way(new.id, &claims, &found, now);
+    let reclaimed = decide::ended_in_the_way(run, &claims, &found, now);
     for loser in &reclaimed {
         ending::lose(db, *loser, &found).await?;
     }
     let found = if reclaimed.is_empty() { found } else { reservations::standing(db, state).await? };
-    let in_the_way = blockers(new.id, i64::MAX, &claims, &decide::reservations(&found), now);
+    // Everybody who waits now asked before somebody who has no place in the queue.
+    let ticket = place.as_ref().map_or(i64::MAX, |place| place.reservation.ticket);
+    let in_the_way = blockers(run, ticket, &claims, &decide::reservations(&found), now);
     if !in_the_way.is_empty() {
+        let until = reservations::after(now, QUEUE_TTL);
+        match &place {
+            Some(place) => set_place(db, place.id, None, Some(until)).await?,
+            None if queue => insert(db, new, info, "waiting", now, None, Some(until)).await?,
+            None => {}
+        }
         return Ok(LockTaken::Blocked { blockers: in_the_way, lock: held });
     }
 
-    runs::start(db, new).await?;
-    query("UPDATE runs SET lock_id = $2, status = 'reserved' WHERE id = $1")
-        .bind(Id(new.id.0))
-        .bind(&info.id.0)
-        .execute(&mut *db)
-        .await?;
-    let ticket = states::take_ticket(db, state).await?;
-    query(
-        "INSERT INTO resource_reservations
-             (state_id, run_id, pattern, mode, held_as, ticket, asked_at, acquired_at, expires_at)
-         VALUES ($1, $2, '*', 'write', 'lock', $3, $4, $4, NULL)",
-    )
-    .bind(Id(state.0))
-    .bind(Id(new.id.0))
-    .bind(ticket)
-    .bind(Time(now))
-    .execute(&mut *db)
-    .await?;
+    match &place {
+        Some(place) => {
+            set_place(db, place.id, Some(now), None).await?;
+            runs::set_status(db, run, RunStatus::Reserved).await?;
+        }
+        None => insert(db, new, info, "reserved", now, Some(now), None).await?,
+    }
     let mut events: Vec<RunEvent> = reclaimed.into_iter().map(|from| RunEvent::Reclaimed { from }).collect();
     events.push(RunEvent::Locked {
         id: info.id.0.clone(),
         operation: codec::plain(&info.operation),
         who: codec::plain(&info.who),
     });
-    timeline::append(db, new.id, &events).await?;
-    Ok(LockTaken::Granted(new.id))
+    timeline::append(db, run, &events).await?;
+    Ok(LockTaken::Granted(run))
+}
+
+/// Records a run with its reservation, granted or in the queue.
+async fn insert(
+    db: &mut Connection,
+    new: &NewRun,
+    info: &LockInfo,
+    status: &str,
+    asked_at: DateTime<Utc>,
+    acquired_at: Option<DateTime<Utc>>,
+    expires_at: Option<DateTime<Utc>>,
+) -> Result<(), Fault> {
+    runs::start(db, new).await?;
+    query("UPDATE runs SET lock_id = $2, status = $3 WHERE id = $1")
+        .bind(Id(new.id.0))
+        .bind(&info.id.0)
+        .bind(status)
+        .execute(&mut *db)
+        .await?;
+    let ticket = states::take_ticket(db, new.state).await?;
+    query(
+        "INSERT INTO resource_reservations
+             (state_id, run_id, pattern, mode, held_as, ticket, asked_at, acquired_at, expires_at)
+         VALUES ($1, $2, '*', 'write', 'lock', $3, $4, $5, $6)",
+    )
+    .bind(Id(new.state.0))
+    .bind(Id(new.id.0))
+    .bind(ticket)
+    .bind(Time(asked_at))
+    .bind(acquired_at.map(Time))
+    .bind(expires_at.map(Time))
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Grants a place in the queue, or keeps it for longer.
+async fn set_place(
+    db: &mut Connection,
+    place: i64,
+    acquired_at: Option<DateTime<Utc>>,
+    expires_at: Option<DateTime<Utc>>,
+) -> Result<(), Fault> {
+    query("UPDATE resource_reservations SET acquired_at = $2, expires_at = $3 WHERE id = $1")
+        .bind(place)
+        .bind(acquired_at.map(Time))
+        .bind(expires_at.map(Time))
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// The place in the queue of the lock with this id.
+async fn place(
+    db: &mut Connection,
+    state: StateId,
+    id: &LockId,
+    standing: &[Standing],
+) -> Result<Option<Standing>, Fault> {
+    if !standing.iter().any(waits_for_the_lock) {
+        return Ok(None);
+    }
+    let runs: Vec<Id> = query_scalar("SELECT id FROM runs WHERE state_id = $1 AND lock_id = $2 AND ended_at IS NULL")
+        .bind(Id(state.0))
+        .bind(&id.0)
+        .fetch_all(db)
+        .await?;
+    let of_it = |one: &&Standing| waits_for_the_lock(one) && runs.iter().any(|run| run.0 == one.reservation.run.0);
+    Ok(standing.iter().find(of_it).cloned())
+}
+
+fn waits_for_the_lock(one: &Standing) -> bool {
+    !one.granted() && one.reservation.held_as == HeldAs::Lock
+}
+
+/// Takes places out of the queue that nobody came back for. A plain Terraform that does not ask again has given up, and
+/// nobody else ends its run.
+pub(super) async fn gave_up(db: &mut Connection, left: &[Standing]) -> Result<(), Fault> {
+    bulk::release(db, &left.iter().map(|one| one.id).collect::<Vec<_>>()).await?;
+    for one in left.iter().filter(|one| waits_for_the_lock(one)) {
+        let error = Some("terraform has not asked for the lock again".to_owned());
+        runs::set_ended(db, one.reservation.run, &RunEnd { error, ..RunEnd::plain(RunStatus::Conflict) }).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn find(db: &mut Connection, state: StateId) -> Result<Option<PlainLock>, Fault> {
@@ -126,11 +211,17 @@ pub(super) async fn write(
 pub(super) async fn free(db: &mut Connection, state: StateId, end: &LockEnd, by: &Actor) -> Result<LockFreed, Fault> {
     states::lock(db, state).await?;
     let standing = reservations::standing(db, state).await?;
+    if let LockEnd::GivenUp(id) = end {
+        let Some(place) = place(db, state, id, &standing).await? else { return Ok(LockFreed::NotLocked) };
+        let run = place.reservation.run;
+        gave_up(db, &[place]).await?;
+        return Ok(LockFreed::Freed(run));
+    }
     let Some(lock) = held(db, &standing).await? else {
         // Who has not heard our answer asks again.
         let before = match end {
             LockEnd::Returned(id) => ended(db, state, id).await?,
-            LockEnd::LeftBehind(_) | LockEnd::Forced => None,
+            LockEnd::LeftBehind(_) | LockEnd::GivenUp(_) | LockEnd::Forced => None,
         };
         return Ok(match before {
             Some((run, RunStatus::Committed | RunStatus::Noop)) => LockFreed::Freed(run),
@@ -156,7 +247,7 @@ pub(super) async fn free(db: &mut Connection, state: StateId, end: &LockEnd, by:
         LockEnd::LeftBehind(_) => {
             (RunStatus::Failed, Some("the command ended without giving the lock back".to_owned()))
         }
-        LockEnd::Forced => (RunStatus::Aborted, None),
+        LockEnd::GivenUp(_) | LockEnd::Forced => (RunStatus::Aborted, None),
     };
     let forced = matches!(end, LockEnd::Forced);
     timeline::append(db, lock.run, &[RunEvent::Unlocked { by: by.clone(), forced }]).await?;

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::{query, query_as, query_scalar};
 
 use super::runs::Locked;
-use super::{Connection, bulk, ending, runs, states, timeline};
+use super::{Connection, bulk, ending, locks, runs, states, timeline};
 use crate::domain::coordination::reservation::{Claim, HeldAs, Reservation, blockers};
 use crate::domain::id::{RunId, StateId};
 use crate::domain::run::RunStatus;
@@ -53,7 +53,7 @@ pub(super) async fn acquire(db: &mut Connection, ask: &Ask) -> Result<Acquired, 
     let claims = decide::distinct(&ask.claims);
 
     let (left, found) = decide::left_queue(standing(db, state).await?, now);
-    bulk::release(db, &ids(&left.iter().collect::<Vec<_>>())).await?;
+    locks::gave_up(db, &left).await?;
     let reclaimed = decide::ended_in_the_way(ask.run, &claims, &found, now);
     for loser in &reclaimed {
         ending::lose(db, *loser, &found).await?;

@@ -7,6 +7,7 @@ use crate::stage::{CHAIN, Gates, assert_tidy, runs, wait_for_runs};
 on_both_databases!(
     who_waits_long_enough_gets_the_lock_after_a_run_and_after_another_terraform,
     who_waits_too_short_hears_who_holds_what,
+    who_waits_has_a_turn_before_runs_that_came_later,
 );
 
 fn who_waits_long_enough_gets_the_lock_after_a_run_and_after_another_terraform(database: &Database) {
@@ -78,4 +79,43 @@ fn who_waits_too_short_hears_who_holds_what(database: &Database) {
     // Nothing is left of those who gave up.
     assert!(runs(database, "waiting").is_empty() && runs(database, "reserved").is_empty());
     drop(exec(&site, &short).exits(0));
+}
+
+fn who_waits_has_a_turn_before_runs_that_came_later(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    let kl_var = format!("-{var}");
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    gates.close("apply");
+    let holder = site.kl().args(["apply", "live", &kl_var, "--auto-approve", "--actor", "bob"]).spawn();
+    gates.reached("apply");
+    let waiting = ["apply", "-auto-approve", "-input=false", "-lock-timeout=90s", &var, "-var=value=2"];
+    let plain = exec(&site, &waiting).spawn();
+    // It asks a second time, and stands in the queue.
+    wait_for_runs(database, "waiting", 1);
+    let run = runs(database, "waiting").remove(0);
+    let said = site.kl().args(["status"]).exits(0).stdout;
+    assert!(said.contains("waited for by alice"), "{said}");
+    let later = ["apply", "live", &kl_var, "--auto-approve", "--var=value=3", "--actor", "carol", "--on-stale"];
+    let mut late = site.kl().args(later).args(["revalidate", "--wait", "90s"]).spawn();
+    late.wait_for("Waiting in turn behind");
+    gates.open("apply");
+    drop(holder.exits(0));
+    // The lock comes first, and its own run is the one that waited.
+    drop(plain.exits(0));
+    let (_, said) = late.ends();
+    let versions = database.rows("SELECT actor FROM state_versions ORDER BY serial");
+    assert_eq!(versions[..2].concat(), [Some("bob".to_owned()), Some("alice".to_owned())], "{said:?}");
+    assert_eq!(runs(database, "committed")[1], run);
+
+    // One that gives up is out of everybody's way when its command has ended.
+    gates.close("apply");
+    let holder = site.kl().args(["apply", "live", &kl_var, "--auto-approve", "--var=value=5"]).spawn();
+    gates.reached("apply");
+    let short = ["apply", "-auto-approve", "-input=false", "-lock-timeout=2s", &var, "-var=value=6"];
+    drop(exec(&site, &short).exits(1));
+    assert!(runs(database, "waiting").is_empty());
+    gates.open("apply");
+    drop(holder.exits(0));
 }
