@@ -1,18 +1,35 @@
-//! The demo of README.md keeps its promises, on both databases. It takes half a minute because its resources take their
-//! time: without that the runs would not overlap.
+//! The demos keep their promises, on both databases. The one of README.md takes half a minute because its resources take
+//! their time: without that the runs would not overlap.
 
 use camino::Utf8Path;
 
 use crate::harness::database::Database;
+use crate::harness::kl::Said;
 use crate::harness::site::Site;
 
-on_both_databases!(two_changes_of_one_state_commit_at_the_same_time);
+on_both_databases!(two_changes_of_one_state_commit_at_the_same_time, changes_that_meet_are_told);
+
+fn demo(site: &Site, database: &Database, name: &str) -> Said {
+    let script = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name).join("run.sh");
+    let demo = site.kl().instead(script.as_str()).env("KL", env!("CARGO_BIN_EXE_kl"));
+    demo.env("KL_DATABASE_URL", database.url()).exits(0)
+}
+
+/// The script compares every line itself.
+fn changes_that_meet_are_told(database: &Database) {
+    let site = Site::on(database);
+    let said = demo(&site, database, "conflict-visibility-demo");
+    assert_eq!(said.stdout.matches("calm: ").count() + said.stdout.matches("loud: ").count(), 4, "{}", said.stdout);
+    assert!(said.stdout.contains("Proved: independence is calm"), "{}", said.stdout);
+    let ends = database.rows("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status");
+    let ends: Vec<String> =
+        ends.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(ends, ["committed 8", "conflict 1", "stale 3"]);
+}
 
 fn two_changes_of_one_state_commit_at_the_same_time(database: &Database) {
     let site = Site::on(database);
-    let script = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/parallel-apply-demo/run.sh");
-    let demo = site.kl().instead(script.as_str()).env("KL", env!("CARGO_BIN_EXE_kl"));
-    let said = demo.env("KL_DATABASE_URL", database.url()).exits(0);
+    let said = demo(&site, database, "parallel-apply-demo");
     for claim in ["the two run windows overlap in time", "both write sets landed", "terraform plan: no changes"] {
         assert!(said.stdout.contains(claim), "{}", said.stdout);
     }
