@@ -6,7 +6,7 @@ pub mod exec;
 pub mod init;
 pub mod runs;
 pub mod state;
-mod value;
+pub mod value;
 
 use std::time::Duration;
 

@@ -1,9 +1,11 @@
 //! `kl history`: the versions of a state, each with why it was allowed and how planning again came out; what changed since
 //! a plan; the life of one resource.
 
+use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use super::args::runs::HistoryArgs;
+use super::args::value::Since;
 use super::project::Place;
 use super::{Session, rows};
 use crate::domain::run::event::{RecordedEvent, RunEvent};
@@ -12,7 +14,9 @@ use crate::exit::Exit;
 use crate::report::cells;
 use crate::report::page::Page;
 use crate::report::phrase::Phrase;
+use crate::report::story::Tone;
 use crate::report::style::count;
+use crate::store::Store;
 use crate::store::model::{Version, VersionQuery};
 
 /// Runs the command.
@@ -30,7 +34,8 @@ pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> 
         return Err(super::state::no_such_state(&name));
     };
     let with_rows = args.rows || session.out.json();
-    let query = VersionQuery { before: args.before, limit: args.limit, with_rows };
+    let since = moment(store.as_ref(), args.since).await?;
+    let query = VersionQuery { before: args.before, since, limit: args.limit, with_rows };
     let mut versions = Vec::new();
     for version in store.version_list(head.id, query).await? {
         let events = match version.run {
@@ -46,6 +51,14 @@ pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> 
     Ok(Exit::Done)
 }
 
+/// The moment that `--since` means, by the database's clock.
+pub(super) async fn moment(store: &dyn Store, since: Option<Since>) -> Result<Option<DateTime<Utc>>, KlError> {
+    Ok(match since {
+        Some(since) => Some(since.moment(store.now().await?)),
+        None => None,
+    })
+}
+
 /// Why the run of a version went through, from its timeline.
 struct Why {
     /// How planning again compared with the spec.
@@ -54,22 +67,26 @@ struct Why {
     beside: Option<usize>,
     /// How many rows outside of its footprint had changed since its plan.
     outside: Option<usize>,
-    /// Whether rows of its footprint had changed, and planning again decided.
+    /// Whether rows of its footprint had changed, and planning again said that the plan still holds.
     revalidated: bool,
     /// `narrow` or `footprint`.
     lane: Option<String>,
+    /// Whether exactly what was planned was committed.
+    as_planned: Option<bool>,
 }
 
 impl Why {
     /// The last word of each kind counts.
     fn of(events: &[RecordedEvent]) -> Self {
-        let mut why = Self { replan: None, beside: None, outside: None, revalidated: false, lane: None };
+        let mut why =
+            Self { replan: None, beside: None, outside: None, revalidated: false, lane: None, as_planned: None };
         for recorded in events {
             match &recorded.event {
                 RunEvent::Replanned { relation, .. } => why.replan = Some(relation.replace('_', " ")),
                 RunEvent::Reserved { beside, .. } => why.beside = Some(beside.len()),
                 RunEvent::StaleCheckPassed { outside } => why.outside = Some(outside.len()),
-                RunEvent::StaleCheckFailed { revalidate, .. } => why.revalidated |= *revalidate,
+                RunEvent::Revalidated { .. } => why.revalidated = true,
+                RunEvent::Committed { as_planned, .. } => why.as_planned = *as_planned,
                 RunEvent::LaneChosen { lane, .. } => why.lane = Some(lane.clone()),
                 _ => {}
             }
@@ -111,11 +128,16 @@ fn page(versions: &[(Why, Version)], with_rows: bool) -> Page {
             cells::request(&version.origin),
             Phrase::own(version.rows_opened.max(version.rows_closed).to_string()),
             why.replan.clone().map(Phrase::own).unwrap_or_default(),
+            match why.as_planned {
+                Some(true) => Phrase::own("exactly"),
+                Some(false) => Phrase::toned(Tone::Careful, "not exactly"),
+                None => Phrase::default(),
+            },
             Phrase::own(why.words()),
             version.run.map(cells::run).unwrap_or_default(),
         ]
     };
-    let head = ["Serial", "Time", "Actor", "Source", "Mode", "Request", "Rows", "Re-plan", "Why", "Run"];
+    let head = ["Serial", "Time", "Actor", "Source", "Mode", "Request", "Rows", "Re-plan", "As planned", "Why", "Run"];
     if !with_rows {
         page.grid(&head, &versions.iter().map(cells).collect::<Vec<_>>());
         return page;
@@ -147,6 +169,7 @@ fn document(why: &Why, version: &Version) -> serde_json::Value {
         "beside": why.beside,
         "changed_outside": why.outside,
         "lane": why.lane,
+        "as_planned": why.as_planned,
         "rows": version.rows.iter().map(|(row, touched)| json!({
             "row": row.to_string(),
             "kind": row.kind(),

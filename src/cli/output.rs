@@ -23,6 +23,9 @@ pub struct Output {
     color: ColorChoice,
 }
 
+/// From the top left corner of an empty screen.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+
 impl Output {
     /// As the global options say.
     #[must_use]
@@ -59,6 +62,14 @@ impl Output {
             Format::Json => self.data(&format!("{}\n", json::document(document()))),
             Format::Table => self.data(&page.terminal()),
             Format::Markdown => self.data(&page.markdown()),
+        }
+    }
+
+    /// Prints a page in place of what stood on the screen. Where there is no screen, the writer strips that.
+    pub fn screen(&self, page: &Page, document: impl FnOnce() -> Value) {
+        match self.format {
+            Format::Table => self.data(&format!("{CLEAR}{}", page.terminal())),
+            Format::Json | Format::Markdown => self.page(page, document),
         }
     }
 

@@ -63,8 +63,9 @@ pub async fn address(session: &Session, args: &HistoryArgs, text: &str) -> Resul
     let name = place.state(&args.state, &session.env)?;
     let store = session.store_existing(&place).await?;
     let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
+    let since = super::history::moment(store.as_ref(), args.since).await?;
     let (moments, more) =
-        life::life(store.as_ref(), head.id, pattern.clone(), args.before, args.limit as usize).await?;
+        life::life(store.as_ref(), head.id, pattern.clone(), args.before, since, args.limit as usize).await?;
     session.out.page(
         &told::life(&moments, more),
         || json!({ "state": name, "address": pattern, "moments": moments, "next_before": more }),
@@ -79,7 +80,8 @@ pub async fn blame(session: &Session, args: BlameArgs) -> Result<Exit, KlError> 
     let name = place.state(&args.state, &session.env)?;
     let store = session.store_existing(&place).await?;
     let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
-    let (rows, more) = life::blame(store.as_ref(), head.id, &pattern, args.after, args.limit as usize).await?;
+    let since = super::history::moment(store.as_ref(), args.since).await?;
+    let (rows, more) = life::blame(store.as_ref(), head.id, &pattern, args.after, since, args.limit as usize).await?;
     session.out.page(
         &told::blame(&rows, more.as_deref()),
         || json!({ "state": name, "serial": head.serial, "rows": rows, "next_after": more }),

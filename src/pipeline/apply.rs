@@ -325,7 +325,7 @@ async fn reserved(
     loop {
         match reserve::acquire(ctx, recorder, &claims, options.lease, options.wait).await? {
             reserve::Outcome::Granted { held, tools_beside } => {
-                same_versions(recorder.run(), project, spec, &tools_beside)?;
+                same_versions(recorder, project, spec, &tools_beside).await?;
                 return Ok(held);
             }
             reserve::Outcome::Blocked(blockers) => {
@@ -394,11 +394,17 @@ fn in_the_way(blockers: Vec<Blocker>, error: KlError) -> Halt {
 }
 
 /// Two runs in flight on one state use the same versions, or their rows would not fit together (design §7).
-fn same_versions(run: RunId, project: &Project, spec: &PlanSpec, beside: &[(RunId, Tools)]) -> Result<(), KlError> {
+async fn same_versions(
+    recorder: &Recorder,
+    project: &Project,
+    spec: &PlanSpec,
+    beside: &[(RunId, Tools)],
+) -> Result<(), KlError> {
     let ours = Tools { version: project.terraform.version().to_string(), ..spec.tools.clone() };
-    for (other, theirs) in beside.iter().filter(|(other, _)| *other != run) {
+    for (other, theirs) in beside.iter().filter(|(other, _)| *other != recorder.run()) {
         let differences = version_differences(theirs, &ours);
         if !differences.is_empty() {
+            recorder.record(RunEvent::VersionsDiffer { differences: differences.clone() }).await?;
             return Err(KlError::usage(format!(
                 "run {other} is in flight on this state with other versions: {}",
                 differences.join(", ")
@@ -448,6 +454,7 @@ async fn under_reservation(
     held: &Held,
 ) -> Result<ApplyReport, Box<Halt>> {
     let staleness = stale::since(&*ctx.store, held.state(), spec).await?;
+    let stale = !staleness.fresh();
     checked(recorder, staleness, rules).await?;
     if options.dry_run {
         return ended(ctx, recorder, RunStatus::DryRun).await;
@@ -479,6 +486,9 @@ async fn under_reservation(
         done: &done,
     };
     let ready = Box::pin(rehearsal.prepare(options.lane)).await?;
+    if stale {
+        recorder.record(RunEvent::Revalidated { relation: ready.relation.word().to_owned() }).await?;
+    }
     if ready.nothing_left {
         return ended(ctx, recorder, RunStatus::Noop).await;
     }
@@ -498,7 +508,7 @@ async fn under_reservation(
     let committed = async {
         ctx.begins(Stage::Commit).await?;
         let delta = commit::judge(&outcome)?;
-        commit::commit(ctx, recorder, held, &outcome, delta, tools.providers).await
+        commit::commit(ctx, recorder, held, spec, &outcome, delta, tools.providers).await
     };
     match committed.await {
         Ok(committed) => Ok(ApplyReport {

@@ -6,10 +6,12 @@ use super::Context;
 use super::record::Recorder;
 use crate::clock;
 use crate::domain::address::Pattern;
+use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
+use crate::domain::run::fidelity::fidelity;
 use crate::domain::state::delta::{Change, Delta, delta};
 use crate::domain::state::document::{DocumentHead, StateDocument};
-use crate::domain::state::{ContentHash, Row};
+use crate::domain::state::{ContentHash, Row, RowKey, Touched};
 use crate::error::KlError;
 use crate::store::Held;
 use crate::store::model::{Commit, CommitMode, Committed, LineageRule, RowWrite, Snapshot, SoftWrite, Source};
@@ -55,6 +57,7 @@ pub async fn commit(
     ctx: &Context,
     recorder: &Recorder,
     held: &Held,
+    spec: &PlanSpec,
     outcome: &Outcome<'_>,
     delta: Delta,
     providers: std::collections::BTreeMap<String, String>,
@@ -64,6 +67,7 @@ pub async fn commit(
         recorder.record(RunEvent::DriftObserved { addresses: drift }).await?;
     }
     let soft_names: Vec<String> = delta.soft.iter().map(|change| change.key.to_string()).collect();
+    let mut rows: Vec<(RowKey, Touched)> = delta.writes.iter().chain(&delta.soft).filter_map(touched).collect();
     let lineage = outcome.snapshot.head.lineage.clone().unwrap_or_else(clock::new_lineage);
     let commit = Commit {
         source: Source::Apply,
@@ -77,6 +81,8 @@ pub async fn commit(
         soft: delta.soft.into_iter().map(soft_write).collect(),
     };
     let committed = ctx.store.run_commit(held, &commit).await?;
+    rows.retain(|(key, _)| !committed.left.contains(key));
+    let as_planned = Some(fidelity(spec, &rows, &soft_names).exact());
     if !soft_names.is_empty() {
         let left: Vec<String> = committed.left.iter().map(ToString::to_string).collect();
         let taken = soft_names.into_iter().filter(|name| !left.contains(name)).collect();
@@ -87,6 +93,7 @@ pub async fn commit(
         serial: committed.serial,
         rows_opened: committed.rows_opened,
         rows_closed: committed.rows_closed,
+        as_planned,
     };
     drop(recorder.record(event).await);
     Ok(committed)
@@ -99,6 +106,18 @@ fn document_head(outcome: &Outcome<'_>) -> DocumentHead {
         return head.clone();
     }
     DocumentHead { terraform_version: head.terraform_version.clone(), extra: outcome.snapshot.document.extra.clone() }
+}
+
+/// What a change does to its row, as the version will have it.
+fn touched(change: &Change) -> Option<(RowKey, Touched)> {
+    let touched = match (&change.before, &change.after) {
+        (None, None) => return None,
+        (None, Some(_)) => Touched::Created,
+        (Some(_), None) => Touched::Removed,
+        (Some(before), Some(after)) if before.hash() == after.hash() => return None,
+        (Some(_), Some(_)) => Touched::Changed,
+    };
+    Some((change.key.clone(), touched))
 }
 
 fn row_write(change: Change) -> RowWrite {

@@ -13,7 +13,7 @@ use crate::domain::address::Pattern;
 use crate::domain::coordination::lane::{Lane, targets};
 use crate::domain::coordination::slice;
 use crate::domain::id::Serial;
-use crate::domain::plan::compare::{Comparison, Owner, Relation, compare};
+use crate::domain::plan::compare::{Comparison, Difference, Owner, Relation, compare};
 use crate::domain::plan::fingerprint::DigestKey;
 use crate::domain::plan::plan_json::PlanJson;
 use crate::domain::plan::resume::{Done, resumed};
@@ -54,6 +54,8 @@ pub struct Ready {
     pub drifted: BTreeSet<String>,
     /// Rows that the plan will change.
     pub write_set: Vec<Pattern>,
+    /// How the plan compares with the reviewed one.
+    pub relation: Relation,
     /// Whether the plan has nothing left to do.
     pub nothing_left: bool,
     plan_file: Utf8PathBuf,
@@ -102,7 +104,7 @@ impl Rehearsal<'_> {
                 let reason = match first {
                     Ok((ready, comparison)) if self.accepts(comparison.relation) => return self.checked(ready),
                     Ok((_, comparison)) => {
-                        format!("the plan on the narrow slice is not the reviewed one ({})", comparison.relation.word())
+                        format!("the plan on the narrow slice is not the reviewed one ({})", words(comparison.relation))
                     }
                     // No other slice mends missing inputs.
                     Err(error) if self.ctx.stop.interrupt.is_cancelled() || error.exit() == Exit::Usage => {
@@ -136,7 +138,7 @@ impl Rehearsal<'_> {
         }
         let reason = format!(
             "the whole plan is not the reviewed one ({}); limited to the reviewed changes, checks are not evaluated",
-            comparison.relation.word()
+            words(comparison.relation)
         );
         let (ready, comparison) = self.attempt(Lane::Footprint, &[reason], limit.as_deref()).await?;
         self.judge(ready, &comparison)
@@ -185,10 +187,12 @@ impl Rehearsal<'_> {
         let key = DigestKey(snapshot.head.secret.expose_secret().as_bytes());
         let mut comparison = resumed(spec, compare(spec, &plan, targeted, &key)?, self.done);
         leak::find_owners(ctx, snapshot.head.id, spec, &mut comparison).await;
+        let differences = || comparison.differences.iter().take(MAX_DIFFERENCES);
         recorder
             .record(RunEvent::Replanned {
                 relation: comparison.relation.word().to_owned(),
-                differences: comparison.differences.iter().take(MAX_DIFFERENCES).map(ToString::to_string).collect(),
+                differences: differences().map(ToString::to_string).collect(),
+                at: differences().map(Difference::marker).collect(),
             })
             .await?;
         let (drifted, write_set) = (drifted(&plan), spec.write_patterns());
@@ -200,11 +204,17 @@ impl Rehearsal<'_> {
             nothing_left: nothing_planned && !meets(&drifted, &write_set),
             drifted,
             write_set,
+            relation: comparison.relation,
             plan_file: request.out,
             failed_checks: plan.failed_checks(),
         };
         Ok((ready, comparison))
     }
+}
+
+/// A relation in words for people.
+fn words(relation: Relation) -> String {
+    relation.word().replace('_', " ")
 }
 
 /// The first lines of a long message.
@@ -258,6 +268,7 @@ pub async fn keep_record(ctx: &Context, recorder: &Recorder, bench: &Bench, read
     match checkpoint::put(ctx, recorder, &watched(bench, ready), &InFlight::default()).await {
         Ok(changed) => {
             on_record(ctx, recorder, bench).await;
+            kept(recorder, &changed, 0).await;
             changed
         }
         Err(lost) => {
@@ -271,6 +282,14 @@ pub async fn keep_record(ctx: &Context, recorder: &Recorder, bench: &Bench, read
 
 fn watched(bench: &Bench, ready: &Ready) -> Watched {
     Watched { state_path: bench.state_path(), before: ready.before.clone(), serial: ready.slice_serial }
+}
+
+/// Says that what Terraform did is kept, where it did anything.
+async fn kept(recorder: &Recorder, changed: &[Pattern], in_flight: usize) {
+    if !changed.is_empty() {
+        let rows = changed.len().saturating_sub(in_flight);
+        drop(recorder.record(RunEvent::CheckpointKept { rows, in_flight }).await);
+    }
 }
 
 /// The store knows all that Terraform did: its workplace is of no interest any more.
@@ -354,6 +373,7 @@ pub async fn apply(
             let (changed, error) = match changed {
                 Ok(changed) => {
                     on_record(ctx, recorder, bench).await;
+                    kept(recorder, &changed, in_flight.addresses().count()).await;
                     (changed, error)
                 }
                 // Without a checkpoint in the store, what was done must at least stay reserved, and on disk.

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use chrono::{DateTime, Utc};
+
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::reservation::Claim;
 use crate::domain::coordination::staleness::classify;
@@ -86,13 +88,14 @@ async fn bodies(
     Ok(rows.map(|row| (row.key, row.body)).collect())
 }
 
-/// The life of what a pattern covers, newest first, under every name that it had: at most `limit` versions before a serial,
-/// and whether there are more.
+/// The life of what a pattern covers, newest first, under every name that it had: at most `limit` versions before a serial
+/// and not before a moment, and whether there are more.
 pub async fn life(
     store: &dyn Store,
     state: StateId,
     pattern: Pattern,
     before: Option<Serial>,
+    since: Option<DateTime<Utc>>,
     limit: usize,
 ) -> Result<(Vec<Moment>, Option<Serial>), KlError> {
     let mut records = Records::new(store);
@@ -105,6 +108,9 @@ pub async fn life(
             return Ok((moments, None));
         }
         for version in page {
+            if since.is_some_and(|since| version.at < since) {
+                return Ok((moments, None));
+            }
             let moves = records.moves(&version).await?;
             at = Some(version.serial);
             if before.is_none_or(|before| version.serial < before) {
@@ -184,13 +190,15 @@ fn cause(version: &Version) -> Cause {
     }
 }
 
-/// Who changed each row of the trunk last: those that a pattern meets, behind an address, at most about `limit`; and the
+/// Who changed each row of the trunk last: those that a pattern meets, behind an address, changed since a moment, at most
+/// about `limit`; and the
 /// address after which there are more. All rows of one address stand on one page.
 pub async fn blame(
     store: &dyn Store,
     state: StateId,
     pattern: &Pattern,
     after: Option<String>,
+    since: Option<DateTime<Utc>>,
     limit: usize,
 ) -> Result<(Vec<Blame>, Option<String>), KlError> {
     let mut mark = after.map(|address| RowMark { address, number: i64::MAX });
@@ -206,7 +214,7 @@ pub async fn blame(
                 Some(own) => pattern.intersects(&own),
                 None => *pattern == Pattern::Everything,
             };
-            if !meets {
+            if !meets || since.is_some_and(|since| row.version.at < since) {
                 continue;
             }
             if let Some(last) = found.last()

@@ -113,7 +113,7 @@ pub async fn discard(ctx: &Context, failed: RunId) -> Result<u64, KlError> {
     if let Leftover::Working(working) = &leftover {
         return Err(working.refusal());
     }
-    let freed = ctx.store.quarantine_release(failed).await?;
+    let freed = ctx.store.quarantine_release(failed, &ctx.actor).await?;
     ctx.store.workplace_forget(failed).await?;
     if let Leftover::Here(here) = leftover {
         here.clear(ctx).await;
@@ -352,6 +352,7 @@ async fn take_over(
         serial: committed.serial,
         rows_opened: committed.rows_opened,
         rows_closed: committed.rows_closed,
+        as_planned: None,
     };
     drop(recorder.record(event).await);
     Ok(Recovered { left, ..recovered })

@@ -191,6 +191,7 @@ async fn commit(
             serial: committed.serial,
             rows_opened: committed.rows_opened,
             rows_closed: committed.rows_closed,
+            as_planned: None,
         })
         .await?;
     Ok(())

@@ -137,7 +137,7 @@ async fn versions(store: &dyn Store, runs: &[Run]) -> Result<HashMap<(StateId, S
             let oldest = serials.get(serials.len() - near).copied().unwrap_or(newest);
             serials.truncate(serials.len() - near);
             let limit = u32::try_from(newest.0 - oldest.0 + 1).unwrap_or(VERSIONS);
-            let query = VersionQuery { before: Some(newest.next()), limit, with_rows: true };
+            let query = VersionQuery { before: Some(newest.next()), since: None, limit, with_rows: true };
             let versions = store.version_list(state, query).await?;
             found.extend(versions.into_iter().map(|version| ((state, version.serial), version)));
         }

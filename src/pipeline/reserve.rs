@@ -140,6 +140,7 @@ async fn beat(
     // Measured by this process: while the database is away, nothing else tells the time.
     let mut good_until = Instant::now() + lease;
     let mut renew_at = Instant::now() + interval;
+    let mut late_before = false;
     let status = loop {
         tokio::time::sleep(WATCH.min(interval)).await;
         if Instant::now() < renew_at {
@@ -151,16 +152,20 @@ async fn beat(
         }
         let asked = Instant::now();
         match in_time(good_until, store.reservation_renew(&held)).await {
-            Ok(_) => {
+            Ok(expires_at) => {
                 // Counted from the question: how long the answer took is part of the lease.
                 good_until = asked + lease;
                 renew_at = Instant::now() + interval;
+                if std::mem::take(&mut late_before) {
+                    drop(in_time(good_until, recorder.record(RunEvent::LeaseRenewed { expires_at })).await);
+                }
             }
             Err(StoreError::LeaseLost { .. }) => {
                 let now = store.run_find(held.run()).await.map(|run| run.status);
                 break now.unwrap_or(RunStatus::Lost);
             }
             Err(error) => {
+                late_before = true;
                 let late = RunEvent::LeaseLate { reason: error.to_string() };
                 // The database is probably away: the timeline has to do without it.
                 recorder.tell(&late);

@@ -56,7 +56,7 @@ pub async fn changes(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Resu
 pub async fn applied_before(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, KlError> {
     let mut before = None;
     loop {
-        let query = VersionQuery { before, limit: PAGE, with_rows: false };
+        let query = VersionQuery { before, since: None, limit: PAGE, with_rows: false };
         let page = ctx.store.version_list(state, query).await?;
         let Some(last) = page.last().map(|version| version.serial) else {
             return Ok(None);
@@ -80,7 +80,7 @@ pub async fn applied_before(ctx: &Context, state: StateId, spec: &PlanSpec) -> R
 
 /// Whether a version touched what a spec writes.
 async fn undone(ctx: &Context, state: StateId, spec: &PlanSpec, serial: Serial) -> Result<bool, StoreError> {
-    let query = VersionQuery { before: Some(serial.next()), limit: 1, with_rows: true };
+    let query = VersionQuery { before: Some(serial.next()), since: None, limit: 1, with_rows: true };
     let Some(version) = ctx.store.version_list(state, query).await?.pop() else { return Ok(false) };
     let claims = spec.claims();
     let written: Vec<_> =

@@ -47,7 +47,11 @@ pub(super) fn named(events: &[RecordedEvent]) -> (Vec<RunId>, Vec<String>) {
         match &recorded.event {
             RunEvent::Waiting { behind } => named.extend(behind),
             RunEvent::Reserved { beside, .. } => named.extend(beside.iter().map(|neighbour| neighbour.run)),
-            RunEvent::Reclaimed { from } => named.push(*from),
+            RunEvent::Reclaimed { from: run }
+            | RunEvent::Recovers { of: run }
+            | RunEvent::TakenOver { by: run, .. } => {
+                named.push(*run);
+            }
             RunEvent::SoftRows { taken, .. } => soft.extend(taken.iter().cloned()),
             _ => {}
         }
@@ -61,7 +65,7 @@ pub(super) fn named(events: &[RecordedEvent]) -> (Vec<RunId>, Vec<String>) {
 /// The version that a run made, as far as it is still there.
 async fn version(store: &dyn Store, run: &Run) -> Result<Option<Version>, KlError> {
     let Some(serial) = run.result_serial else { return Ok(None) };
-    let query = VersionQuery { before: Some(serial.next()), limit: 1, with_rows: true };
+    let query = VersionQuery { before: Some(serial.next()), since: None, limit: 1, with_rows: true };
     Ok(store.version_list(run.state, query).await?.pop().filter(|version| version.serial == serial))
 }
 

@@ -146,10 +146,13 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
     let event = &recorded.event;
     let topic = match event {
         RunEvent::SpecLoaded { .. }
+        | RunEvent::Recovers { .. }
         | RunEvent::RollingBack { .. }
         | RunEvent::Removing { .. }
         | RunEvent::Moving { .. } => Topic::Plan,
-        RunEvent::StaleCheckPassed { .. } | RunEvent::StaleCheckFailed { .. } => Topic::Since,
+        RunEvent::StaleCheckPassed { .. } | RunEvent::StaleCheckFailed { .. } | RunEvent::Revalidated { .. } => {
+            Topic::Since
+        }
         RunEvent::Waiting { .. } | RunEvent::Reserved { .. } | RunEvent::Reclaimed { .. } => Topic::Others,
         RunEvent::LaneChosen { .. }
         | RunEvent::FellBack { .. }
@@ -159,6 +162,9 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
         | RunEvent::Quarantined { .. }
         | RunEvent::InFlight { .. }
         | RunEvent::NotRecovered { .. }
+        | RunEvent::CheckpointKept { .. }
+        | RunEvent::TakenOver { .. }
+        | RunEvent::Discarded { .. }
         | RunEvent::Aborted { .. }
         | RunEvent::LeaseLost => Topic::Outcome,
         _ => Topic::Work,

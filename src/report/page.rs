@@ -17,6 +17,7 @@ enum Piece {
     Point(Told, Vec<Phrase>),
     Note(Phrase),
     Items(Vec<Phrase>),
+    Facts(Vec<(&'static str, Phrase)>),
     Grid(Vec<&'static str>, Vec<Vec<Phrase>>),
 }
 
@@ -40,6 +41,14 @@ impl Page {
     pub fn items(&mut self, items: Vec<Phrase>) {
         if !items.is_empty() {
             self.0.push(Piece::Items(items));
+        }
+    }
+
+    /// Goes on with facts under their names. What is empty is left out.
+    pub fn facts(&mut self, facts: Vec<(&'static str, Phrase)>) {
+        let facts: Vec<_> = facts.into_iter().filter(|(_, fact)| !fact.is_empty()).collect();
+        if !facts.is_empty() {
+            self.0.push(Piece::Facts(facts));
         }
     }
 
@@ -76,6 +85,12 @@ impl Page {
                         text.push_str(&format!("  {}\n", item.terminal()));
                     }
                 }
+                Piece::Facts(facts) => {
+                    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+                    for (name, fact) in facts {
+                        text.push_str(&format!("  {name:<width$}  {}\n", fact.terminal()));
+                    }
+                }
                 Piece::Grid(head, rows) => {
                     let head: Vec<String> = head.iter().map(|cell| cell.to_uppercase()).collect();
                     let head: Vec<&str> = head.iter().map(String::as_str).collect();
@@ -102,6 +117,12 @@ impl Page {
                 Piece::Title(title) => Block::heading(3, &title.markdown()),
                 Piece::Note(note) => Block::paragraph(&note.markdown()),
                 Piece::Items(items) => Block::list(&items.iter().map(Phrase::markdown).collect::<Vec<_>>()),
+                Piece::Facts(facts) => {
+                    let line = |(name, fact): &(&'static str, Phrase)| {
+                        Inline::own(name).bold().own_and(": ").and(&fact.markdown())
+                    };
+                    Block::list(&facts.iter().map(line).collect::<Vec<_>>())
+                }
                 Piece::Grid(head, rows) => {
                     let mut table = Table::new(head);
                     for row in rows {

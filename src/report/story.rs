@@ -2,6 +2,7 @@
 
 use super::phrase::Phrase;
 use super::style::{bold, count, dim, good, loud, warn};
+use crate::domain::plan::compare::Relation;
 use crate::domain::run::event::{ChangedRow, RunEvent};
 
 /// So many rows are named in one line; the rest is counted.
@@ -110,12 +111,18 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             let phrase = Phrase::own("Lane ").prose(lane).and(size);
             say(Tone::Quiet, if reasons.is_empty() { phrase } else { sentences(phrase.and(": "), reasons) })
         }
-        RunEvent::Replanned { relation, differences } if differences.is_empty() => {
+        RunEvent::Replanned { relation, differences, .. } if differences.is_empty() => {
             say(Tone::Good, Phrase::own("Planned again: ").prose(relation.replace('_', " ")))
         }
-        RunEvent::Replanned { relation, differences } => say(
-            Tone::Quiet,
+        RunEvent::Replanned { relation, differences, .. } => say(
+            if relation == Relation::Refined.word() { Tone::Quiet } else { Tone::Careful },
             sentences(Phrase::own("Planned again: ").strong(relation.replace('_', " ")).and(": "), differences),
+        ),
+        RunEvent::Revalidated { relation } => say(
+            Tone::Good,
+            Phrase::own("Revalidated: planned again on what had changed, the plan still holds (")
+                .prose(relation.replace('_', " "))
+                .and(")"),
         ),
         RunEvent::FellBack { reason } => {
             say(Tone::Careful, Phrase::own("Falling back to the footprint lane: ").prose(reason))
@@ -129,7 +136,7 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         }
         RunEvent::SoftRows { left, .. } if left.is_empty() => None,
         RunEvent::SoftRows { left, .. } => say(Tone::Quiet, named("Metadata left as the state has it: ", left)),
-        RunEvent::Committed { serial, rows_opened, rows_closed } => {
+        RunEvent::Committed { serial, rows_opened, rows_closed, .. } => {
             let rows = count((*rows_opened).max(*rows_closed), "row");
             let phrase = Phrase::own("Committed serial ").strong(serial.to_string()).and(format!(" ({rows} changed)"));
             say(Tone::Good, phrase)
@@ -137,8 +144,16 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         RunEvent::LeaseLate { reason } => {
             say(Tone::Careful, Phrase::own("The lease could not be renewed yet: ").prose(reason))
         }
+        RunEvent::LeaseRenewed { .. } => say(Tone::Good, Phrase::own("The lease is renewed again")),
         RunEvent::LeaseLost => {
             say(Tone::Alarm, Phrase::own("The lease is lost: another run has taken the reservations"))
+        }
+        RunEvent::CheckpointKept { rows, in_flight } => {
+            let in_flight =
+                if *in_flight > 0 { format!(", and which {in_flight} it was working on") } else { String::new() };
+            let text =
+                format!("Checkpoint: what terraform did to {}{in_flight}, is kept with the run", count(*rows, "row"));
+            say(Tone::Careful, Phrase::own(text))
         }
         RunEvent::Quarantined { addresses } => say(
             Tone::Alarm,
@@ -150,6 +165,25 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         ),
         RunEvent::NotRecovered { rows: left } => {
             say(Tone::Alarm, named("Not recovered, because it was changed since: ", &rows(left)))
+        }
+        RunEvent::Recovers { of } => {
+            say(Tone::Quiet, Phrase::own("Taking over what run ").name(of.to_string()).and(" left"))
+        }
+        RunEvent::TakenOver { by, actor } => say(
+            Tone::Good,
+            Phrase::own("Recovered: what it left was taken over by ")
+                .strong(actor.0.clone())
+                .and(", run ")
+                .name(by.to_string()),
+        ),
+        RunEvent::Discarded { by, freed } => say(
+            Tone::Alarm,
+            Phrase::own("Dropped by ")
+                .strong(by.0.clone())
+                .and(format!(": {} freed; its real objects are nobody's", count(*freed as usize, "reservation"))),
+        ),
+        RunEvent::ForgeUnreachable { what, reason } => {
+            say(Tone::Careful, Phrase::own("The forge did not take ").prose(what).and(": ").prose(reason))
         }
         RunEvent::Aborted { by } => say(Tone::Alarm, Phrase::own("Ended from outside by ").prose(&by.0)),
         RunEvent::Locked { who, operation, .. } => {
@@ -163,10 +197,7 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         }
         RunEvent::RollingBack { .. } | RunEvent::Removing { .. } | RunEvent::Moving { .. } => errand(event),
         RunEvent::Warning { message } => say(Tone::Careful, Phrase::own("warning: ").prose(message)),
-        RunEvent::Resource { .. }
-        | RunEvent::LeaseRenewed { .. }
-        | RunEvent::ApplyFinished { .. }
-        | RunEvent::Ended { .. } => None,
+        RunEvent::Resource { .. } | RunEvent::ApplyFinished { .. } | RunEvent::Ended { .. } => None,
     }
 }
 

@@ -58,6 +58,7 @@ fn matters(event: &RunEvent) -> bool {
             | RunEvent::InFlight { .. }
             | RunEvent::NotRecovered { .. }
             | RunEvent::Quarantined { .. }
+            | RunEvent::ForgeUnreachable { .. }
     )
 }
 

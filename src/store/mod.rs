@@ -419,8 +419,9 @@ pub trait Store: Send + Sync {
     /// rows: a late quarantine stands beside them. `NotFound` when `of` has no quarantine (any more).
     async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Adopted, StoreError>;
 
-    /// Frees the quarantine of a run that has ended (`kl recover --discard`). Returns how many reservations it had.
-    async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError>;
+    /// Frees the quarantine of a run that has ended (`kl recover --discard`), with an event that says by whom. Returns how
+    /// many reservations it had.
+    async fn quarantine_release(&self, run: RunId, by: &Actor) -> Result<u64, StoreError>;
 
     /// Takes the lock of the whole state for a plain Terraform, as the reservation of a new run without an expiry: in one
     /// transaction against all runs (design §12). Ended leases in the way are reclaimed as in

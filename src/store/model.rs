@@ -226,6 +226,8 @@ pub struct RowOrigin {
 pub struct VersionQuery {
     /// Only versions before this serial: paging.
     pub before: Option<Serial>,
+    /// Only versions from then on.
+    pub since: Option<DateTime<Utc>>,
     /// At most so many.
     pub limit: u32,
     /// Whether to fill [`Version::rows`].

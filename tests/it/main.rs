@@ -20,6 +20,7 @@ mod clock;
 mod concurrency;
 mod configuration;
 mod crash;
+mod day;
 mod demo;
 mod forges;
 mod fuzz;

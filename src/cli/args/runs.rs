@@ -16,6 +16,9 @@ pub struct StatusArgs {
     /// Only this state [default: all states]
     #[arg(long, value_name = "NAME")]
     pub state: Option<StateName>,
+    /// At most so many live runs of each state
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
     /// Show it again and again, until Ctrl-C
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = interval)]
     pub watch: Option<Duration>,
@@ -87,6 +90,9 @@ pub struct HistoryArgs {
     /// Only versions before this serial
     #[arg(long, value_name = "SERIAL", value_parser = serial)]
     pub before: Option<Serial>,
+    /// Only versions since: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since, conflicts_with = "since_plan")]
+    pub since: Option<Since>,
     /// Also list the rows that each version changed
     #[arg(long)]
     pub rows: bool,
@@ -110,6 +116,9 @@ pub struct BlameArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub state: StateArgs,
+    /// Only rows that changed since: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    pub since: Option<Since>,
     /// At most so many rows
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,

@@ -68,7 +68,7 @@ pub(super) async fn run(job: &Job<'_>, args: &CiApplyArgs) -> Result<Exit, KlErr
         for merge in &merges {
             if let (Some((request, info)), Memory::Open(store)) = (&merge.request, job.memory().await?) {
                 remember(&*store, request, info).await?;
-                comment::post(job, &*store, request).await;
+                comment::post(job, &*store, request, &[]).await;
             }
         }
         return Ok(publish::nothing(job, "no project is concerned"));
@@ -81,7 +81,8 @@ pub(super) async fn run(job: &Job<'_>, args: &CiApplyArgs) -> Result<Exit, KlErr
         }
         let done = Box::pin(in_order(job, &*store, args, &merge)).await?;
         if let Some((request, _)) = &merge.request {
-            told.comment_url = comment::post(job, &*store, request).await.or(told.comment_url);
+            let runs: Vec<_> = done.iter().filter_map(|outcome| outcome.run).collect();
+            told.comment_url = comment::post(job, &*store, request, &runs).await.or(told.comment_url);
             // Whose plan no longer holds learns it now, and not at the merge.
             let committed = done.iter().filter(|outcome| outcome.word == Word::Committed);
             let specs: Vec<_> = committed.filter_map(|outcome| outcome.spec.as_ref()).collect();

@@ -57,7 +57,7 @@ pub(super) async fn run(job: &Job<'_>) -> Result<Exit, KlError> {
             outcomes.push(outcome);
         }
         // The last look before the merge: what has changed since the plan, and what is reserved now.
-        comment_url = comment::post(job, &*store, &request).await.or(comment_url);
+        comment_url = comment::post(job, &*store, &request, &[]).await.or(comment_url);
     }
     if outcomes.is_empty() {
         return Ok(publish::nothing(job, "no project is concerned"));

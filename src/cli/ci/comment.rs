@@ -7,8 +7,10 @@ use uuid::Uuid;
 use super::job::Job;
 use crate::clock;
 use crate::domain::digest::sha256;
+use crate::domain::id::RunId;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::RequestRef;
+use crate::domain::run::event::RunEvent;
 use crate::error::KlError;
 use crate::forge::{Forge, comment_marker};
 use crate::pipeline::request;
@@ -27,9 +29,9 @@ const PATIENCE: Duration = Duration::from_mins(5);
 /// How often to look whether the other one is done.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Renders and posts; gives the comment's page. A comment that cannot be posted is a warning: it never changes how the
-/// job ends.
-pub(super) async fn post(job: &Job<'_>, store: &dyn Store, request: &RequestRef) -> Option<String> {
+/// Renders and posts; gives the comment's page. A comment that cannot be posted is a warning, and stands on the timeline of
+/// the runs that it would have told of: it never changes how the job ends.
+pub(super) async fn post(job: &Job<'_>, store: &dyn Store, request: &RequestRef, runs: &[RunId]) -> Option<String> {
     let forge = job.forge.as_deref()?;
     let why = match tokio::time::timeout(PATIENCE, in_turn(job, store, forge, request)).await {
         Ok(Ok(url)) => return url,
@@ -37,7 +39,18 @@ pub(super) async fn post(job: &Job<'_>, store: &dyn Store, request: &RequestRef)
         Err(_) => "other jobs have been writing it for too long".to_owned(),
     };
     job.warn(&format!("the comment on {} was not updated: {why}", request.short()));
+    let what = format!("the comment on {}", request.short());
+    untold(store, runs, &what, &why).await;
     None
+}
+
+/// Puts on the timeline of runs that the forge did not take what was to be told of them. A store that does not take this
+/// either changes nothing.
+pub(super) async fn untold(store: &dyn Store, runs: &[RunId], what: &str, reason: &str) {
+    for run in runs {
+        let event = RunEvent::ForgeUnreachable { what: what.to_owned(), reason: reason.to_owned() };
+        drop(store.event_append(*run, &[event]).await);
+    }
 }
 
 /// So many other requests learn of a plan or an apply at once; the others do with their next job.
@@ -58,7 +71,7 @@ pub(super) async fn tell_neighbours(
     };
     for other in near.into_iter().take(MAX_NEIGHBOURS) {
         if matches!(store.comment_find(&other).await, Ok(Some(_))) {
-            drop(post(job, store, &other).await);
+            drop(post(job, store, &other, &[]).await);
         }
     }
 }

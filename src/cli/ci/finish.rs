@@ -131,7 +131,7 @@ async fn note(job: &Job<'_>, store: &dyn Store, run: &Run, quarantined: &[String
         outcomes.push(Outcome { request: request.clone(), run: Some(run.id), ..outcome });
     }
     if let Some(request) = &request {
-        comment::post(job, store, request).await;
+        comment::post(job, store, request, &[run.id]).await;
     }
     Ok(outcomes)
 }

@@ -161,7 +161,7 @@ async fn over(job: &Job<'_>, event: &RequestEvent) -> Result<Exit, KlError> {
         Err(_) => described(event),
     };
     remember(&*store, &request, &info).await?;
-    comment::post(job, &*store, &request).await;
+    comment::post(job, &*store, &request, &[]).await;
     Ok(publish::nothing(job, &format!("{} is {}", request.short(), info.phase.word())))
 }
 
@@ -238,7 +238,7 @@ async fn plan_all(job: &Job<'_>, task: Task<'_>, args: &CiPlanArgs) -> Result<Ex
             job.warn(&format!("{} has another head by now: {}", request.short(), short(&head)));
         }
         freshen(job, &**store, request).await;
-        told.comment_url = comment::post(job, &**store, request).await;
+        told.comment_url = comment::post(job, &**store, request, &[]).await;
         let specs: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.spec.as_ref()).collect();
         comment::tell_neighbours(job, &**store, request, &specs, true).await;
     }

@@ -1,6 +1,6 @@
 //! Comparing the plan that is about to be applied with the one that was reviewed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use super::footprint::{EntryName, Footprint, footprint};
 use super::plan_json::{PlanError, PlanJson};
 use super::spec::{OutputEntry, PlanSpec, WriteEntry};
 use crate::domain::request::RequestRef;
+use crate::domain::run::event::Differs;
 
 /// How a new plan relates to the reviewed one, from harmless to not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub struct Difference {
     pub relation: Relation,
     /// What differs, without values.
     pub what: String,
+    /// Names of the attributes in question; empty where the change as a whole is another one.
+    pub attributes: Vec<String>,
     /// The request that the difference belongs to, when that is known.
     pub owner: Option<Owner>,
 }
@@ -68,6 +71,15 @@ impl Relation {
             Self::ValuesDiffer => "values_differ",
             Self::ShapeDiffers => "shape_differs",
         }
+    }
+}
+
+impl Difference {
+    /// What goes on the timeline for programs.
+    #[must_use]
+    pub fn marker(&self) -> Differs {
+        let relation = self.relation.word().to_owned();
+        Differs { address: self.at.clone(), relation, attributes: self.attributes.clone() }
     }
 }
 
@@ -126,7 +138,8 @@ fn compare_objects(reviewed: &Objects<'_>, found: &[WriteEntry], out: &mut Vec<D
 }
 
 fn shape(entry: &WriteEntry, what: String) -> Difference {
-    Difference { at: entry.address.to_string(), relation: Relation::ShapeDiffers, what, owner: None }
+    let at = entry.address.to_string();
+    Difference { at, relation: Relation::ShapeDiffers, what, attributes: Vec::new(), owner: None }
 }
 
 fn compare_entry(reviewed: &WriteEntry, now: &WriteEntry) -> Option<Difference> {
@@ -152,7 +165,10 @@ fn compare_entry(reviewed: &WriteEntry, now: &WriteEntry) -> Option<Difference> 
 
 /// `now` must have been taken with `reviewed.unknown` as its mask.
 fn compare_prints(at: &str, reviewed: &Fingerprint, now: &Fingerprint) -> Option<Difference> {
-    let difference = |relation, what: String| Some(Difference { at: at.to_owned(), relation, what, owner: None });
+    let difference = |relation, what: String, attributes: &[&str]| {
+        let attributes = attributes.iter().map(|name| (*name).to_owned()).collect();
+        Some(Difference { at: at.to_owned(), relation, what, attributes, owner: None })
+    };
     let was_unknown = |name: &String| {
         covered(&format!("/{}", name.replace('~', "~0").replace('/', "~1")), &reviewed.unknown)
             || reviewed.unknown.iter().any(|pointer| pointer.split('/').nth(1) == Some(name))
@@ -160,7 +176,7 @@ fn compare_prints(at: &str, reviewed: &Fingerprint, now: &Fingerprint) -> Option
     let more: Vec<&str> =
         now.changed.iter().filter(|name| !reviewed.changed.contains(name)).map(String::as_str).collect();
     if !more.is_empty() {
-        return difference(Relation::ShapeDiffers, format!("also changes {}", more.join(", ")));
+        return difference(Relation::ShapeDiffers, format!("also changes {}", more.join(", ")), &more);
     }
     let fewer: Vec<&str> = reviewed
         .changed
@@ -169,25 +185,34 @@ fn compare_prints(at: &str, reviewed: &Fingerprint, now: &Fingerprint) -> Option
         .map(String::as_str)
         .collect();
     if !fewer.is_empty() {
-        return difference(Relation::ShapeDiffers, format!("no longer changes {}", fewer.join(", ")));
+        return difference(Relation::ShapeDiffers, format!("no longer changes {}", fewer.join(", ")), &fewer);
     }
     let forgotten: Vec<&str> =
         now.unknown.iter().filter(|pointer| !covered(pointer, &reviewed.unknown)).map(String::as_str).collect();
     if !forgotten.is_empty() {
-        return difference(
-            Relation::ValuesDiffer,
-            format!("no longer known before the apply: {}", forgotten.join(", ")),
-        );
+        let what = format!("no longer known before the apply: {}", forgotten.join(", "));
+        let names: BTreeSet<String> = forgotten.iter().filter_map(|pointer| attribute(pointer)).collect();
+        return difference(Relation::ValuesDiffer, what, &names.iter().map(String::as_str).collect::<Vec<_>>());
     }
     if now.values != reviewed.values {
         let names =
             if reviewed.changed.is_empty() { String::new() } else { format!(" of {}", reviewed.changed.join(", ")) };
-        return difference(Relation::ValuesDiffer, format!("other values{names}"));
+        let all: Vec<&str> = reviewed.changed.iter().map(String::as_str).collect();
+        return difference(Relation::ValuesDiffer, format!("other values{names}"), &all);
     }
     if now.unknown == reviewed.unknown {
         return None;
     }
-    difference(Relation::Refined, "known now what was not known at the review".into())
+    let known = reviewed.unknown.iter().filter(|pointer| !now.unknown.contains(pointer));
+    let names: BTreeSet<String> = known.filter_map(|pointer| attribute(pointer)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    difference(Relation::Refined, "known now what was not known at the review".into(), &names)
+}
+
+/// The attribute that a pointer leads into; none for the whole object.
+fn attribute(pointer: &str) -> Option<String> {
+    let name = pointer.split('/').nth(1).filter(|name| !name.is_empty())?;
+    Some(name.replace("~1", "/").replace("~0", "~"))
 }
 
 fn compare_outputs(reviewed: &BTreeMap<&str, &OutputEntry>, found: &[OutputEntry], out: &mut Vec<Difference>) {
@@ -195,6 +220,7 @@ fn compare_outputs(reviewed: &BTreeMap<&str, &OutputEntry>, found: &[OutputEntry
         at: format!("output.{name}"),
         relation: Relation::ShapeDiffers,
         what,
+        attributes: Vec::new(),
         owner: None,
     };
     for (name, entry) in reviewed {
@@ -204,6 +230,7 @@ fn compare_outputs(reviewed: &BTreeMap<&str, &OutputEntry>, found: &[OutputEntry
                 at: format!("output.{name}"),
                 relation: Relation::Refined,
                 what: "turns out not to change".into(),
+                attributes: Vec::new(),
                 owner: None,
             }),
             None => out.push(shape(name, format!("was to {}, now nothing is planned", entry.actions))),

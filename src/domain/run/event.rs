@@ -110,6 +110,14 @@ pub enum RunEvent {
         relation: String,
         /// Addresses that differ, each with what differs; no values.
         differences: Vec<String>,
+        /// The same for programs: which addresses, and which of their attributes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        at: Vec<Differs>,
+    },
+    /// Rows of the footprint had changed, and planning again came out as the reviewed plan: it still holds.
+    Revalidated {
+        /// `identical`, `refined` or `values_differ`, as the rules allow.
+        relation: String,
     },
     /// The narrow lane was given up.
     FellBack {
@@ -159,6 +167,9 @@ pub enum RunEvent {
         rows_opened: usize,
         /// Rows whose former content ended.
         rows_closed: usize,
+        /// Whether that is exactly what was planned; none where nothing was planned, as for an import.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        as_planned: Option<bool>,
     },
     /// The run holds its lease again.
     LeaseRenewed {
@@ -172,6 +183,13 @@ pub enum RunEvent {
     },
     /// The run no longer holds its reservations.
     LeaseLost,
+    /// What Terraform had done by then is kept with the run, for a recovery.
+    CheckpointKept {
+        /// How many rows differ from what the run started with.
+        rows: usize,
+        /// How many objects Terraform was working on.
+        in_flight: usize,
+    },
     /// Rows that Terraform changed without a commit stay reserved.
     Quarantined {
         /// Which.
@@ -186,6 +204,32 @@ pub enum RunEvent {
     NotRecovered {
         /// Which, and who changed them last.
         rows: Vec<ChangedRow>,
+    },
+    /// The run takes over what another one left: its quarantine and its checkpoint.
+    Recovers {
+        /// The run that was cut off or failed.
+        of: RunId,
+    },
+    /// Another run has taken over what this one left.
+    TakenOver {
+        /// Which one.
+        by: RunId,
+        /// Who.
+        actor: Actor,
+    },
+    /// What the run left was dropped: its rows are free, and its real objects are nobody's.
+    Discarded {
+        /// By whom.
+        by: Actor,
+        /// How many reservations that freed.
+        freed: u64,
+    },
+    /// The forge did not take what the job had to tell about the run.
+    ForgeUnreachable {
+        /// What was not told, as `the comment on #7`.
+        what: String,
+        /// Why.
+        reason: String,
     },
     /// The run was ended from outside.
     Aborted {
@@ -239,6 +283,18 @@ pub enum RunEvent {
         /// Why.
         reason: Option<String>,
     },
+}
+
+/// Where a new plan differs from the reviewed one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Differs {
+    /// The address or output.
+    pub address: String,
+    /// `refined`, `values_differ` or `shape_differs`.
+    pub relation: String,
+    /// Names of the attributes in question; empty where the change as a whole is another one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<String>,
 }
 
 /// A row that changed since a plan, and by which version.

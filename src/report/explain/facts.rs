@@ -64,7 +64,9 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
             writes.chain(read.iter().map(|row| changed(row, "it reads this row"))).collect()
         }
         RunEvent::Waiting { behind } => behind.iter().map(|run| other(story, *run, None)).collect(),
-        RunEvent::Reclaimed { from } => vec![other(story, *from, None)],
+        RunEvent::Reclaimed { from: run } | RunEvent::Recovers { of: run } | RunEvent::TakenOver { by: run, .. } => {
+            vec![other(story, *run, None)]
+        }
         RunEvent::Reserved { beside, .. } if beside.is_empty() => {
             vec![Phrase::own("no other run was live on this state")]
         }

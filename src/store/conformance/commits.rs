@@ -13,7 +13,7 @@ use crate::store::model::{
     Commit, CommitMode, LineageRule, RowWrite, SoftWrite, Source, Touched, Version, VersionQuery,
 };
 
-const ALL: VersionQuery = VersionQuery { before: None, limit: 100, with_rows: true };
+const ALL: VersionQuery = VersionQuery { before: None, since: None, limit: 100, with_rows: true };
 
 fn touched(version: &Version) -> Vec<String> {
     version.rows.iter().map(|(key, what)| format!("{key} {what:?}")).collect()
@@ -40,7 +40,7 @@ pub(super) async fn versions_follow_each_other(f: &Fixture) {
     assert_eq!((newest.source, newest.mode, newest.source_serial), (Source::Refresh, CommitMode::RowDelta, Serial(1)));
     assert_eq!((newest.terraform_version.as_str(), newest.origin.request), ("1.11.4", Some(7)));
     assert!(versions.is_sorted_by(|newer, older| newer.at >= older.at));
-    let page = VersionQuery { before: Some(Serial(3)), limit: 1, with_rows: false };
+    let page = VersionQuery { before: Some(Serial(3)), since: None, limit: 1, with_rows: false };
     let page = f.store.version_list(state, page).await.unwrap();
     assert_eq!((page.len(), page[0].serial, page[0].rows.len()), (1, Serial(2), 0));
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fixture::{Fixture, commit, granted, new_run, pattern, write};
 use super::requests::{facts, open, planned, request};
-use crate::domain::id::{RunId, Serial, StateId};
+use crate::domain::id::{Actor, RunId, Serial, StateId};
 use crate::domain::request::RequestPhase;
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{NewRun, RunEnd, RunKind, RunStatus};
@@ -50,7 +50,7 @@ async fn removed(f: &Fixture, keep: &Retention) -> Vec<(GarbageKind, u64)> {
 }
 
 async fn serials(f: &Fixture, state: StateId) -> Vec<i64> {
-    let all = VersionQuery { before: None, limit: 100, with_rows: true };
+    let all = VersionQuery { before: None, since: None, limit: 100, with_rows: true };
     f.store.version_list(state, all).await.unwrap().iter().map(|version| version.serial.0).collect()
 }
 
@@ -86,7 +86,11 @@ pub(super) async fn what_is_old_goes_and_what_is_kept_can_be_read(f: &Fixture) {
     let young = holding(f, state, 5, "w a.w").await;
     f.store.run_end(young, &RunEnd::plain(RunStatus::Failed)).await.unwrap();
     let (trunk, fourth) = (f.rows(state, None).await, f.rows(state, Some(4)).await);
-    let all = f.store.version_list(state, VersionQuery { before: None, limit: 100, with_rows: false }).await.unwrap();
+    let all = f
+        .store
+        .version_list(state, VersionQuery { before: None, since: None, limit: 100, with_rows: false })
+        .await
+        .unwrap();
     let run_of = |serial: i64| all.iter().find(|version| version.serial.0 == serial).unwrap().run.unwrap();
 
     let ten = Retention { versions: 10, ..OLD };
@@ -140,7 +144,7 @@ pub(super) async fn what_may_still_be_needed_keeps_its_history(f: &Fixture) {
     assert!(f.store.checkpoint_find(failed).await.unwrap().is_some());
     assert_eq!(f.rows(state, Some(2)).await, ["a.x=2"]);
 
-    f.store.quarantine_release(failed).await.unwrap();
+    f.store.quarantine_release(failed, &Actor("carol".to_owned())).await.unwrap();
     let lifecycles = [(GarbageKind::Lifecycles, 2), (GarbageKind::Versions, 2), (GarbageKind::Runs, 3)];
     let first = [(GarbageKind::Checkpoints, 1)];
     assert_eq!(removed(f, &OLD).await, [&first[..], &lifecycles, &[(GarbageKind::Bodies, 2)]].concat());

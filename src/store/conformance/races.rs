@@ -74,8 +74,11 @@ pub(super) async fn disjoint_runs_all_commit(f: &Fixture) {
     serials.sort_unstable();
     assert_eq!(serials, (1..=8).collect::<Vec<i64>>());
     assert_eq!(f.rows(state, None).await.len(), 2 * RACERS);
-    let versions =
-        f.store.version_list(state, VersionQuery { before: None, limit: 100, with_rows: true }).await.unwrap();
+    let versions = f
+        .store
+        .version_list(state, VersionQuery { before: None, since: None, limit: 100, with_rows: true })
+        .await
+        .unwrap();
     assert!(versions.iter().all(|version| version.rows.len() == 2));
 }
 

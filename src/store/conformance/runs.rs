@@ -216,8 +216,10 @@ pub(super) async fn a_failed_run_keeps_what_it_changed_reserved(f: &Fixture) {
     f.held(state, "bob", "w a.y\nw a.z").await;
     let met = blocked(f.ask(state, "carol", "r a.x[7]").await.1);
     assert_eq!((met[0].reservation.run, met[0].reservation.held_as), (run, HeldAs::Quarantine));
-    assert_eq!(f.store.quarantine_release(run).await.unwrap(), 2);
-    assert_eq!(f.store.quarantine_release(run).await.unwrap(), 0);
+    assert_eq!(f.store.quarantine_release(run, &Actor("carol".to_owned())).await.unwrap(), 2);
+    assert_eq!(f.store.quarantine_release(run, &Actor("carol".to_owned())).await.unwrap(), 0);
+    let dropped: Vec<RunEvent> = f.store.event_list(run).await.unwrap().into_iter().map(|one| one.event).collect();
+    assert_eq!(dropped, [RunEvent::Discarded { by: Actor("carol".to_owned()), freed: 2 }]);
     f.held(state, "carol", "r a.x[7]").await;
 }
 
@@ -240,6 +242,7 @@ pub(super) async fn an_aborted_run_keeps_what_its_checkpoint_says(f: &Fixture) {
         told,
         [
             RunEvent::Aborted { by: by.clone() },
+            RunEvent::CheckpointKept { rows: 1, in_flight: 1 },
             RunEvent::Quarantined { addresses },
             RunEvent::InFlight { addresses: in_flight }
         ]
@@ -361,7 +364,7 @@ pub(super) async fn while_terraform_may_go_on_all_that_it_may_write_is_kept(f: &
         end.quarantine = vec![pattern("a.x"), pattern("a.z")];
         f.store.run_end(run, &end).await.unwrap();
         assert_eq!(quarantined(f, state, run).await, ["a.x", "a.z"]);
-        f.store.quarantine_release(run).await.unwrap();
+        f.store.quarantine_release(run, &Actor("carol".to_owned())).await.unwrap();
         f.time_passes().await;
     }
 }
@@ -411,7 +414,7 @@ pub(super) async fn a_recovery_that_is_cut_off_keeps_all_that_it_took_over(f: &F
     assert_eq!(quarantined(f, state, recovery.id).await, ["a.x", "a.y"]);
 
     // It hears of it only after somebody else has recovered the same: nothing is left of it to be kept.
-    f.store.quarantine_release(recovery.id).await.unwrap();
+    f.store.quarantine_release(recovery.id, &Actor("carol".to_owned())).await.unwrap();
     let mut late = RunEnd::failed("it was aborted");
     late.quarantine = vec![pattern("*")];
     f.store.run_end(recovery.id, &late).await.unwrap();
@@ -430,6 +433,9 @@ pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
     let first = f.run(state, "alice").await;
     adopted(f.store.quarantine_adopt(first, run, LEASE).await.unwrap());
     assert_eq!(f.store.checkpoint_find(first).await.unwrap(), Some(saved));
+    let told = |run| async move { f.store.event_list(run).await.unwrap().pop().unwrap().event };
+    assert_eq!(told(first).await, RunEvent::Recovers { of: run });
+    assert_eq!(told(run).await, RunEvent::TakenOver { by: first, actor: Actor("alice".to_owned()) });
     blocked(f.ask(state, "bob", "w a.x").await.1);
     let twice = f.store.quarantine_adopt(f.run(state, "dave").await, run, LEASE).await;
     assert!(matches!(twice, Err(StoreError::NotFound { .. })));

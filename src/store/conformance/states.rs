@@ -46,7 +46,7 @@ pub(super) async fn two_creators_get_the_same_state(f: &Fixture) {
 pub(super) async fn what_does_not_exist_is_not_found(f: &Fixture) {
     let nowhere = StateId(crate::clock::new_run_id().0);
     let nobody = crate::clock::new_run_id();
-    let all = VersionQuery { before: None, limit: 10, with_rows: true };
+    let all = VersionQuery { before: None, since: None, limit: 10, with_rows: true };
     let state = f.state("prod").await.id;
     for (what, error) in [
         ("snapshot", f.store.snapshot(nowhere, None).await.map(drop).unwrap_err()),

@@ -294,8 +294,8 @@ impl Store for Database {
         transaction!(self, begin_write, "take over the quarantine", |db| reservations::adopt(db, run, of, lease))
     }
 
-    async fn quarantine_release(&self, run: RunId) -> Result<u64, StoreError> {
-        transaction!(self, begin_write, "free the quarantine", |db| reservations::quarantine_release(db, run))
+    async fn quarantine_release(&self, run: RunId, by: &Actor) -> Result<u64, StoreError> {
+        transaction!(self, begin_write, "free the quarantine", |db| reservations::quarantine_release(db, run, by))
     }
 
     async fn lock_take(&self, run: &NewRun, info: &LockInfo, queue: bool) -> Result<LockTaken, StoreError> {

@@ -81,8 +81,13 @@ async fn cut_off(
     let all = recovers || workplaces::find(db, run).await?.is_some();
     let keep = if all { vec![Pattern::Everything] } else { decide::touched(checkpoint.as_ref()) };
     let quarantined = release(db, run, standing, &keep).await?;
-    let in_flight = checkpoint.map(|checkpoint| checkpoint.in_flight).unwrap_or_default();
     let mut events = vec![event];
+    // A recovery has its checkpoint from the run that it recovers, which says so itself.
+    if let Some(checkpoint) = checkpoint.as_ref().filter(|_| !recovers) {
+        let (rows, in_flight) = (checkpoint.recorded().len(), checkpoint.in_flight.len());
+        events.push(RunEvent::CheckpointKept { rows, in_flight });
+    }
+    let in_flight = checkpoint.map(|checkpoint| checkpoint.in_flight).unwrap_or_default();
     if !quarantined.is_empty() {
         events.push(RunEvent::Quarantined { addresses: quarantined });
     }

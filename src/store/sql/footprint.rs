@@ -54,7 +54,7 @@ pub(super) async fn versions_touching(
         if rows.is_empty() {
             in_vain += 1;
         } else {
-            let ask = VersionQuery { before: Some(serial.next()), limit: 1, with_rows: false };
+            let ask = VersionQuery { before: Some(serial.next()), since: None, limit: 1, with_rows: false };
             let version = versions::list(db, state, ask).await?.pop();
             let missing = || StoreError::Corrupt(format!("rows changed at serial {serial}, which is no version"));
             found.push(Version { rows, ..version.ok_or_else(missing)? });

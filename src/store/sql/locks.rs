@@ -202,8 +202,12 @@ pub(super) async fn write(
         return Err(StoreError::Stale(format!("the state is at serial {now} by now, and not at {base}")).into());
     }
     let done = commit::version(db, &locked, commit).await?;
-    let event =
-        RunEvent::Committed { serial: done.serial, rows_opened: done.rows_opened, rows_closed: done.rows_closed };
+    let event = RunEvent::Committed {
+        serial: done.serial,
+        rows_opened: done.rows_opened,
+        rows_closed: done.rows_closed,
+        as_planned: None,
+    };
     timeline::append(db, lock.run, &[event]).await?;
     Ok(LockWrite::Committed(done))
 }

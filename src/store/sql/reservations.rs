@@ -9,7 +9,7 @@ use sqlx::{query, query_as, query_scalar};
 use super::runs::Locked;
 use super::{Connection, bulk, ending, locks, runs, states, timeline};
 use crate::domain::coordination::reservation::{Claim, HeldAs, Reservation, blockers};
-use crate::domain::id::{RunId, StateId};
+use crate::domain::id::{Actor, RunId, StateId};
 use crate::domain::run::RunStatus;
 use crate::domain::run::event::RunEvent;
 use crate::store::codec::{self, ReservationColumns};
@@ -197,6 +197,8 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
     bulk::release(db, &ids(&kept)).await?;
     bulk::insert_reservations(db, state, run, &claims.iter().collect::<Vec<_>>(), place, Some(now), expires_at).await?;
     timeline::checkpoint_copy(db, of, run).await?;
+    timeline::append(db, run, &[RunEvent::Recovers { of }]).await?;
+    timeline::append(db, of, &[RunEvent::TakenOver { by: run, actor: locked.run.actor.clone() }]).await?;
     remember_count(db, run).await?;
     runs::set_status(db, run, decide::forward(locked.run.status, RunStatus::Reserved)).await?;
     Ok(Adopted::Held(Held::new(run, state, lease, expires_at)))
@@ -218,7 +220,7 @@ pub(super) async fn quarantine_late(db: &mut Connection, locked: &Locked, claims
 }
 
 /// Frees the quarantine of a run that has ended.
-pub(super) async fn quarantine_release(db: &mut Connection, run: RunId) -> Result<u64, Fault> {
+pub(super) async fn quarantine_release(db: &mut Connection, run: RunId, by: &Actor) -> Result<u64, Fault> {
     runs::lock(db, run).await?;
     let done = query(concat!(
         "UPDATE resource_reservations SET released_at = ",
@@ -226,9 +228,13 @@ pub(super) async fn quarantine_release(db: &mut Connection, run: RunId) -> Resul
         " WHERE run_id = $1 AND released_at IS NULL AND held_as = 'quarantine'"
     ))
     .bind(Id(run.0))
-    .execute(db)
+    .execute(&mut *db)
     .await?;
-    Ok(done.rows_affected())
+    let freed = done.rows_affected();
+    if freed > 0 {
+        timeline::append(db, run, &[RunEvent::Discarded { by: by.clone(), freed }]).await?;
+    }
+    Ok(freed)
 }
 
 /// Releases everything that a run holds, as a quarantine or otherwise.

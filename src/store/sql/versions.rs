@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use chrono::DateTime;
 use sqlx::query_as;
 
 use super::{Connection, states};
@@ -21,11 +22,12 @@ pub(super) async fn list(db: &mut Connection, state: StateId, ask: VersionQuery)
     let found: Vec<VersionColumns> = query_as(
         "SELECT serial, source_serial, committed_at, actor, origin, run_id, spec_id, source, mode, terraform_version,
                 rows_opened, rows_closed
-         FROM state_versions WHERE state_id = $1 AND serial < $2 ORDER BY serial DESC LIMIT $3",
+         FROM state_versions WHERE state_id = $1 AND serial < $2 AND committed_at >= $4 ORDER BY serial DESC LIMIT $3",
     )
     .bind(Id(state.0))
     .bind(ask.before.map_or(i64::MAX, |serial| serial.0))
     .bind(i64::from(ask.limit))
+    .bind(Time(ask.since.unwrap_or(DateTime::UNIX_EPOCH)))
     .fetch_all(&mut *db)
     .await?;
     let mut versions = found.into_iter().map(codec::version).collect::<Result<Vec<_>, StoreError>>()?;

@@ -295,6 +295,11 @@ fn a_comment_that_cannot_be_posted_does_not_lose_the_result_of_an_apply() {
         let said = desk.on_push(merged.dir(), "alice", &push).args(["ci", "apply"]).exits(0).stderr;
         assert!(said.contains("was not updated"), "{said}");
         assert_tidy(&database, 2);
+        // The run's timeline says what the forge did not take.
+        let run =
+            database.value("SELECT CAST(id AS text) FROM runs WHERE status = 'committed' AND request IS NOT NULL");
+        let told = desk.site.kl().args(["explain", &run.unwrap()]).exits(0).stdout;
+        assert!(told.contains("The forge did not take the comment on #"), "{told}");
     });
 }
 

@@ -257,7 +257,7 @@ impl Worker {
     /// That the runs, one after another in the order of their serials, would have seen and made the same.
     async fn all_was_in_turn(&self) {
         let store = self.world.store();
-        let query = VersionQuery { before: None, limit: 10_000, with_rows: true };
+        let query = VersionQuery { before: None, since: None, limit: 10_000, with_rows: true };
         let mut versions = store.version_list(self.state, query).await.unwrap();
         versions.reverse();
         let deeds = std::mem::take(&mut *self.deeds.lock().unwrap());

@@ -189,7 +189,7 @@ impl<'a> Story<'a> {
                 let left = self.model.quarantined();
                 if let Some(run) = left.get(nth % left.len().max(1)) {
                     let run = &mut self.model.runs[*run];
-                    let freed = self.store.quarantine_release(run.id).await.unwrap();
+                    let freed = self.store.quarantine_release(run.id, &Actor("carol".to_owned())).await.unwrap();
                     prop_assert_eq!(freed, std::mem::take(&mut run.quarantine).len() as u64);
                 }
             }
@@ -370,7 +370,7 @@ impl<'a> Story<'a> {
             let then = self.store.snapshot(self.state, Some(at)).await.unwrap();
             prop_assert_eq!(&trunk(&then), expected, "serial {}", serial);
         }
-        let query = VersionQuery { before: None, limit: 1_000, with_rows: true };
+        let query = VersionQuery { before: None, since: None, limit: 1_000, with_rows: true };
         let versions = self.store.version_list(self.state, query).await.unwrap();
         let runs: Vec<_> = versions.iter().rev().map(|version| version.run).collect();
         prop_assert_eq!(runs, self.committed.iter().map(|run| Some(self.model.runs[*run].id)).collect::<Vec<_>>());

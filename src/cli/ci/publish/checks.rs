@@ -1,6 +1,7 @@
 //! The checks on a commit: what a check says, brought to the forge.
 
 use super::Told;
+use crate::cli::ci::comment::untold;
 use crate::cli::ci::job::Job;
 use crate::cli::ci::outcome::Outcome;
 use crate::domain::request::ForgeKind;
@@ -26,7 +27,12 @@ pub(super) async fn put(job: &Job<'_>, told: &Told, verb: &str, outcome: &Outcom
     match forge.check_put(&check, None).await {
         Ok(CheckRef::Check(_)) => return,
         Ok(CheckRef::Status | CheckRef::Nowhere) => {}
-        Err(error) => job.warn(&format!("the check {:?} was not put: {error}", check.name)),
+        Err(error) => {
+            job.warn(&format!("the check {:?} was not put: {error}", check.name));
+            if let (Some(store), Some(run)) = (&told.store, outcome.run) {
+                untold(&**store, &[run], &format!("the check {:?}", check.name), &error.to_string()).await;
+            }
+        }
     }
     if job.ci.forge == Some(ForgeKind::Github) {
         for annotation in check.annotations.iter().take(MAX_COMMANDS) {
