@@ -70,6 +70,10 @@ fn rows(all: &[ChangedRow]) -> Vec<String> {
 
 /// The sentence for an event; none for what would only repeat another one, and for single resources.
 #[must_use]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table with a sentence for each event; the compiler sees that none is missing"
+)]
 pub fn told(event: &RunEvent) -> Option<Told> {
     let say = |tone, phrase| Some(Told { tone, phrase });
     let named = |text: &str, names: &[String]| Phrase::own(text).names(names, MAX_NAMED);
@@ -178,9 +182,10 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         ),
         RunEvent::Discarded { by, freed } => say(
             Tone::Alarm,
-            Phrase::own("Dropped by ")
-                .strong(by.0.clone())
-                .and(format!(": {} freed; its real objects are nobody's", count(*freed as usize, "reservation"))),
+            Phrase::own("Dropped by ").strong(by.0.clone()).and(format!(
+                ": {} freed; its real objects are nobody's",
+                count(usize::try_from(*freed).unwrap_or(usize::MAX), "reservation")
+            )),
         ),
         RunEvent::ForgeUnreachable { what, reason } => {
             say(Tone::Careful, Phrase::own("The forge did not take ").prose(what).and(": ").prose(reason))
