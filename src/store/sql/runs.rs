@@ -130,16 +130,17 @@ pub(super) async fn search(db: &mut Connection, fragment: &str) -> Result<Vec<Ru
 }
 
 pub(super) async fn list(db: &mut Connection, state: StateId, live: bool, limit: u32) -> Result<Vec<Run>, Fault> {
-    let found: Vec<RunColumns> = query_as(concat!(
-        "SELECT ",
-        columns!(),
-        " FROM runs WHERE state_id = $1 AND (ended_at IS NULL OR NOT $2) ORDER BY started_at DESC, id DESC LIMIT $3"
-    ))
-    .bind(Id(state.0))
-    .bind(live)
-    .bind(i64::from(limit))
-    .fetch_all(db)
-    .await?;
+    // Two queries, so that the few live runs among many are found by the index that has these alone.
+    let sql = if live {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM runs WHERE state_id = $1 AND ended_at IS NULL ORDER BY started_at DESC, id DESC LIMIT $2"
+        )
+    } else {
+        concat!("SELECT ", columns!(), " FROM runs WHERE state_id = $1 ORDER BY started_at DESC, id DESC LIMIT $2")
+    };
+    let found: Vec<RunColumns> = query_as(sql).bind(Id(state.0)).bind(i64::from(limit)).fetch_all(db).await?;
     Ok(found.into_iter().map(codec::run).collect::<Result<_, StoreError>>()?)
 }
 
