@@ -140,6 +140,7 @@ async fn commit(ctx: &Context, recorder: &Recorder, held: &Held, change: Change)
         serial: committed.serial,
         rows_opened: committed.rows_opened,
         rows_closed: committed.rows_closed,
+        as_planned: None,
     };
     // The version exists: a timeline that cannot be written does not make the errand a failure.
     drop(recorder.record(event).await);

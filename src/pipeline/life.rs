@@ -191,8 +191,7 @@ fn cause(version: &Version) -> Cause {
 }
 
 /// Who changed each row of the trunk last: those that a pattern meets, behind an address, changed since a moment, at most
-/// about `limit`; and the
-/// address after which there are more. All rows of one address stand on one page.
+/// about `limit`; and the address after which there are more. All rows of one address stand on one page.
 pub async fn blame(
     store: &dyn Store,
     state: StateId,

@@ -89,8 +89,9 @@ pub async fn between(
     let mut steps = Vec::new();
     let mut before = newer.next();
     'pages: loop {
-        let page =
-            store.version_list(state, VersionQuery { before: Some(before), since: None, limit: PAGE, with_rows: false }).await?;
+        let page = store
+            .version_list(state, VersionQuery { before: Some(before), since: None, limit: PAGE, with_rows: false })
+            .await?;
         if page.is_empty() {
             break;
         }
@@ -100,7 +101,8 @@ pub async fn between(
             }
             before = version.serial;
             if version.source == Source::Move {
-                let query = VersionQuery { before: Some(version.serial.next()), since: None, limit: 1, with_rows: true };
+                let query =
+                    VersionQuery { before: Some(version.serial.next()), since: None, limit: 1, with_rows: true };
                 for version in store.version_list(state, query).await? {
                     steps.push(records.moves(&version).await?);
                 }

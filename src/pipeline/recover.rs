@@ -330,7 +330,7 @@ async fn take_over(
     }
     let commit = Commit {
         source: Source::Recover,
-        mode: CommitMode::RowDelta,
+        mode: CommitMode::Recover,
         source_serial: old.source_serial,
         lineage: LineageRule::OrNew(clock::new_lineage()),
         at_least: None,

@@ -174,7 +174,7 @@ async fn commit(
         .collect();
     let commit = Commit {
         source: Source::Refresh,
-        mode: CommitMode::RowDelta,
+        mode: CommitMode::Refresh,
         source_serial: snapshot.head.serial,
         lineage: LineageRule::OrNew(clock::new_lineage()),
         at_least: None,

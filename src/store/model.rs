@@ -131,12 +131,16 @@ impl Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CommitMode {
-    /// Only the rows that the run reserved.
+    /// The rows that a plan changed.
     RowDelta,
     /// A whole document, compared with the trunk.
     Snapshot,
     /// Rows as they were at an earlier serial.
     Rollback,
+    /// Rows as they are in reality.
+    Refresh,
+    /// Rows as an earlier run had left them.
+    Recover,
 }
 
 impl CommitMode {
@@ -147,6 +151,8 @@ impl CommitMode {
             Self::RowDelta => "row-delta",
             Self::Snapshot => "snapshot",
             Self::Rollback => "rollback",
+            Self::Refresh => "refresh",
+            Self::Recover => "recover",
         }
     }
 }

@@ -183,6 +183,9 @@ pub(super) fn outcome(story: &RunFacts) -> Vec<Point> {
         let rows: Vec<Phrase> = committed.rows.iter().map(|row| Phrase::name_of(row.clone())).collect();
         let mode = match committed.mode {
             "snapshot" => "A whole document was compared with the state",
+            "refresh" => "The rows that differ in reality were taken over",
+            "recover" => "The rows that an earlier run had left were taken over",
+            "rollback" => "The rows were put back as they were at an earlier serial",
             _ => "Only the rows that changed were written",
         };
         points.push(point(Topic::Outcome, Tone::Quiet, Phrase::own(format!("{mode} ({})", committed.mode)), rows));
