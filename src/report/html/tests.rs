@@ -132,7 +132,7 @@ fn an_overtaken_plan_is_planned_again() {
     assert_eq!((what, open), (What::Overtaken, false));
     assert_eq!(text, "Planned again, and applied at 2026-03-09 14:03:20 UTC as serial 50");
 
-    let replanned = RunEvent::Replanned { relation: "identical".to_owned(), differences: Vec::new() };
+    let replanned = RunEvent::Replanned { relation: "identical".to_owned(), differences: Vec::new(), at: Vec::new() };
     let run = view(of(2, 100, RunStatus::Committed), vec![(101, stale(true)), (105, replanned)]);
     let (what, text, open) = became(&[run]);
     assert_eq!((what, open), (What::Revalidated, false));
