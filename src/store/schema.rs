@@ -20,6 +20,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (5, "views", include_str!("../../migrations/postgres/0005_views.sql")),
         (6, "plain_locks", include_str!("../../migrations/postgres/0006_plain_locks.sql")),
         (8, "travel", include_str!("../../migrations/postgres/0008_travel.sql")),
+        (10, "modes", include_str!("../../migrations/postgres/0010_modes.sql")),
     ])
 }
 
@@ -33,6 +34,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (5, "views", include_str!("../../migrations/sqlite/0005_views.sql")),
         (6, "plain_locks", include_str!("../../migrations/sqlite/0006_plain_locks.sql")),
         (8, "travel", include_str!("../../migrations/sqlite/0008_travel.sql")),
+        (10, "modes", include_str!("../../migrations/sqlite/0010_modes.sql")),
     ])
 }
 
