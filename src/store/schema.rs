@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 8;
+pub(in crate::store) const VERSION: i64 = 9;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -20,7 +20,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (5, "views", include_str!("../../migrations/postgres/0005_views.sql")),
         (6, "plain_locks", include_str!("../../migrations/postgres/0006_plain_locks.sql")),
         (8, "travel", include_str!("../../migrations/postgres/0008_travel.sql")),
-        (10, "modes", include_str!("../../migrations/postgres/0010_modes.sql")),
+        (9, "modes", include_str!("../../migrations/postgres/0009_modes.sql")),
     ])
 }
 
@@ -34,7 +34,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (5, "views", include_str!("../../migrations/sqlite/0005_views.sql")),
         (6, "plain_locks", include_str!("../../migrations/sqlite/0006_plain_locks.sql")),
         (8, "travel", include_str!("../../migrations/sqlite/0008_travel.sql")),
-        (10, "modes", include_str!("../../migrations/sqlite/0010_modes.sql")),
+        (9, "modes", include_str!("../../migrations/sqlite/0009_modes.sql")),
     ])
 }
 
