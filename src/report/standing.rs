@@ -123,7 +123,7 @@ fn held(run: RunId, own: &[&Reservation], known: &[Address], now: DateTime<Utc>)
     match first.held_as {
         HeldAs::Quarantine => facts
             .push(Phrase::default().name(format!("kl recover {run}")).and(" takes over what the run has really done")),
-        HeldAs::Lock => facts
+        HeldAs::Lock if first.acquired_at.is_some() => facts
             .push(Phrase::default().name(format!("kl abort {run}")).and(" frees the lock, when its terraform is dead")),
         HeldAs::Lock | HeldAs::Run => {}
     }
