@@ -13,9 +13,6 @@ use crate::exit::Exit;
 use crate::pipeline::request::{self, outlook};
 use crate::report::outlook as told;
 
-/// So many open plans of a state are told at most.
-const MOST: u32 = 100;
-
 /// The spec that is meant when none is named, and it is there.
 const USUAL: &str = "kl-plan.json";
 
@@ -30,7 +27,7 @@ pub async fn run(session: &Session, args: ForecastArgs) -> Result<Exit, KlError>
     } else {
         let name = place.state(&args.state, &session.env)?;
         let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
-        let open = store.open_specs(head.id, MOST).await?;
+        let open = store.open_specs(head.id, args.limit).await?;
         // One that another version of kl has stored says nothing that this one could compare.
         (head, open.iter().filter_map(|open| request::read(&open.spec).ok()).collect())
     };

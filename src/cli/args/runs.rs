@@ -133,6 +133,9 @@ pub struct ForecastArgs {
     /// The plan: a file, or a spec's id [default: kl-plan.json if it is there, else every open plan on the state]
     #[arg(value_name = "SPEC", conflicts_with = "state")]
     pub spec: Option<String>,
+    /// At most so many of the open plans on a state, the newest
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub limit: u32,
     /// The root module whose state is meant
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: Utf8PathBuf,
