@@ -142,6 +142,11 @@ impl Bench {
         self.with_workspace(|workspace| workspace.write_slice(&text))
     }
 
+    /// Puts a whole document where Terraform finds it as its state.
+    pub fn place_text(&self, text: &str) -> Result<(), KlError> {
+        self.with_workspace(|workspace| workspace.write_slice(text))
+    }
+
     /// Says that the workspace is this run's, and where that is.
     pub fn workplace(&self, run: RunId, slice_serial: Serial) -> Result<Workplace, KlError> {
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -286,7 +291,7 @@ pub(super) fn read_module(dir: &Utf8Path, product: Product) -> Result<Option<Mod
 }
 
 /// Directories of local modules that a root module reaches, wherever they are.
-fn local_modules(root: &Utf8Path, product: Product) -> Vec<Utf8PathBuf> {
+pub(super) fn local_modules(root: &Utf8Path, product: Product) -> Vec<Utf8PathBuf> {
     if repository_root(root).is_some() {
         return Vec::new();
     }

@@ -17,9 +17,6 @@ use crate::report::conflict;
 use crate::store::Held;
 use crate::store::model::{Commit, Committed, Snapshot, StateHead};
 
-/// An errand takes seconds: nobody should wait long for one that died.
-pub const LEASE: Duration = Duration::from_mins(2);
-
 /// So often an errand is worked out again because somebody else has committed meanwhile.
 const TRIES: usize = 10;
 
@@ -46,8 +43,8 @@ pub struct Change {
 }
 
 /// Carries out a change. `work_out` says what it is on a trunk, none when there is nothing to do: it is asked before
-/// anything is reserved, and again with everything reserved. Gives the run and what it committed; none when there was nothing
-/// to do.
+/// anything is reserved, and again with everything reserved. Gives the run and what it committed; none when there was
+/// nothing to do.
 pub async fn carry_out(
     ctx: &Context,
     head: &StateHead,

@@ -1,6 +1,7 @@
 //! Taking a whole state document into the store (`kl state import`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::Context;
 use super::errand::{self, Change, Errand};
@@ -23,7 +24,13 @@ pub enum Imported {
 }
 
 /// Imports a document: into an empty state, or as a newer version of the same lineage.
-pub async fn import(ctx: &Context, name: &StateName, document: StateDocument) -> Result<Imported, KlError> {
+/// The lease and the waiting are those of [`Errand`].
+pub async fn import(
+    ctx: &Context,
+    name: &StateName,
+    document: StateDocument,
+    (lease, wait): (Duration, Option<Duration>),
+) -> Result<Imported, KlError> {
     if let Some(head) = ctx.store.state_find(name).await? {
         // An empty file is an empty state, which is a good beginning and never what comes after something.
         if head.serial.0 > 0 && document.lineage.is_none() && document.rows.is_empty() {
@@ -64,7 +71,7 @@ pub async fn import(ctx: &Context, name: &StateName, document: StateDocument) ->
         Some(lineage) => LineageRule::Must(lineage.clone()),
         None => LineageRule::OrNew(clock::new_lineage()),
     };
-    let errand = Errand { kind: RunKind::Import, lease: errand::LEASE, wait: None };
+    let errand = Errand { kind: RunKind::Import, lease, wait };
     let done = errand::carry_out(ctx, &head, errand, |snapshot| {
         // Under the reservation, once more: somebody else may have been first.
         if snapshot.head.serial != head.serial {

@@ -1,5 +1,6 @@
 //! The stories of kl: plan, apply, refresh, recover, import. Each file tells one, in the order in which it happens.
 
+pub mod adopt;
 pub mod apply;
 pub mod bench;
 pub mod checkpoint;

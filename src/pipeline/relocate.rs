@@ -1,7 +1,7 @@
 //! Rows leave the state (`kl state rm`) or stand elsewhere in it (`kl state mv`), as plain Terraform does it, under
 //! reservations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::Context;
 use super::errand::{self, Change, Errand};
@@ -12,7 +12,7 @@ use crate::domain::coordination::reservation::Claim;
 use crate::domain::id::{RunId, Serial};
 use crate::domain::run::event::RunEvent;
 use crate::domain::state::relocation::{self, Relocation, RelocationError};
-use crate::domain::state::{Row, RowKey, Touched};
+use crate::domain::state::{ContentHash, Row, RowKey, Touched};
 use crate::error::KlError;
 use crate::store::Store;
 use crate::store::model::{
@@ -235,8 +235,10 @@ fn writes(snapshot: &Snapshot, relocation: &Relocation) -> (Vec<RowWrite>, Vec<S
             .iter()
             .map(|moved| RowWrite { key: moved.row.key.clone(), body: Some(moved.row.body.clone()) }),
     );
+    let seen: HashMap<&RowKey, ContentHash> =
+        snapshot.rows.iter().map(|(row, _)| (&row.key, row.body.hash())).collect();
     let soft = relocation.followers.iter().map(|row| SoftWrite {
-        expected: snapshot.rows.iter().find(|(own, _)| own.key == row.key).map(|(own, _)| own.body.hash()),
+        expected: seen.get(&row.key).copied(),
         write: RowWrite { key: row.key.clone(), body: Some(row.body.clone()) },
     });
     (writes, soft.collect())

@@ -9,6 +9,8 @@ pub enum Stage {
     Workspace,
     /// `terraform init`.
     Init,
+    /// `terraform state pull`, from the backend that a configuration has.
+    Pull,
     /// `terraform plan`.
     Plan,
     /// Reading the plan and deriving the spec.
@@ -47,6 +49,7 @@ impl Stage {
         match self {
             Self::Workspace => "Preparing an isolated workspace",
             Self::Init => "Initialising providers and modules",
+            Self::Pull => "Reading the state of the present backend",
             Self::Plan => "Planning against the current state",
             Self::Analyse => "Working out what the plan reads and writes",
             Self::Replan => "Planning again on the slice",

@@ -110,6 +110,14 @@ pub fn init(dirs: &Dirs, lock_file_exists: bool) -> Vec<String> {
     args
 }
 
+/// `terraform state pull`: reads the backend, and nothing else.
+#[must_use]
+pub fn state_pull(dirs: &Dirs) -> Vec<String> {
+    let mut args = start(dirs, "state");
+    args.push("pull".to_owned());
+    args
+}
+
 /// `terraform plan`: exit code 2 when there is something to apply. `given` are the files that hold the request's inputs.
 #[must_use]
 pub fn plan(dirs: &Dirs, request: &PlanRequest, given: &[Utf8PathBuf]) -> Vec<String> {

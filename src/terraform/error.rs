@@ -185,6 +185,9 @@ pub enum TerraformError {
     /// `terraform init` failed.
     #[error("terraform init failed: {0}")]
     Init(Failure),
+    /// `terraform state pull` failed.
+    #[error("terraform state pull failed: {0}")]
+    Pull(Failure),
     /// `terraform plan` failed.
     #[error("terraform plan failed: {0}")]
     Plan(Failure),
@@ -215,6 +218,7 @@ impl TerraformError {
     pub fn failure(&self) -> Option<(&'static str, &Failure)> {
         match self {
             Self::Init(failure) => Some(("terraform init", failure)),
+            Self::Pull(failure) => Some(("terraform state pull", failure)),
             Self::Plan(failure) => Some(("terraform plan", failure)),
             Self::Show(failure) => Some(("terraform show", failure)),
             Self::Graph(failure) => Some(("terraform graph", failure)),
@@ -227,6 +231,7 @@ impl TerraformError {
     #[must_use]
     pub fn without(mut self, hide: &dyn Fn(&str) -> String) -> Self {
         if let Self::Init(failure)
+        | Self::Pull(failure)
         | Self::Plan(failure)
         | Self::Show(failure)
         | Self::Graph(failure)

@@ -156,8 +156,31 @@ impl Terraform {
 
     /// Initialises the mirror: backend, modules, providers. Inits that share a provider cache take turns.
     pub async fn init(&self, dirs: &Dirs, stop: &Stop) -> Result<(), TerraformError> {
+        self.initialise(dirs, Vec::new(), stop).await
+    }
+
+    /// Initialises a mirror that has kept its own backend, with the settings in these files; `anew` disregards what the
+    /// data directory knows of it.
+    pub async fn init_own_backend(
+        &self,
+        dirs: &Dirs,
+        settings: &[Utf8PathBuf],
+        anew: bool,
+        stop: &Stop,
+    ) -> Result<(), TerraformError> {
+        let files = settings.iter().map(|file| format!("-backend-config={file}"));
+        self.initialise(dirs, files.chain(anew.then(|| "-reconfigure".to_owned())).collect(), stop).await
+    }
+
+    /// The state document that the backend has; empty when it has none.
+    pub async fn state_pull(&self, dirs: &Dirs, stop: &Stop) -> Result<String, TerraformError> {
+        let invocation = self.invocation(dirs, command::state_pull(dirs));
+        self.text(&invocation, stop, TerraformError::Pull).await
+    }
+
+    async fn initialise(&self, dirs: &Dirs, more: Vec<String>, stop: &Stop) -> Result<(), TerraformError> {
         let lock_file_exists = dirs.root_module_dir.join(LOCK_FILE).exists();
-        let mut invocation = self.invocation(dirs, command::init(dirs, lock_file_exists));
+        let mut invocation = self.invocation(dirs, [command::init(dirs, lock_file_exists), more].concat());
         if !lock_file_exists {
             // Without checksums to compare with, Terraform would fetch every provider again and write it over the one
             // in the cache, which another apply may be running ("text file busy"). The lock file that this makes

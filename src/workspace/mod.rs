@@ -157,6 +157,13 @@ impl Workspace {
         modules::adopt(&self.root_module_dir, &self.data_dir())
     }
 
+    /// Leaves the configuration its own backend, so that it can be read. To be called before `terraform init`, and with
+    /// no slice: whatever Terraform writes here goes into that backend.
+    pub fn keep_own_backend(&self) -> Result<(), WorkspaceError> {
+        let path = self.root_module_dir.join(OVERRIDE_FILE);
+        fs::remove_file(&path).map_err(|error| WorkspaceError::io("remove", &path, error))
+    }
+
     /// Writes the slice, mode 0600. After init: in a named workspace, init would ask whether to migrate a state that it
     /// finds.
     pub fn write_slice(&self, text: &str) -> Result<(), WorkspaceError> {

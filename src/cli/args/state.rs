@@ -6,7 +6,7 @@ use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 
 use super::value::{lease, serial};
-use super::{ActorArgs, StateArgs};
+use super::{ActorArgs, InputArgs, StateArgs};
 use crate::config::duration::duration;
 use crate::domain::id::Serial;
 
@@ -15,6 +15,8 @@ use crate::domain::id::Serial;
 pub enum StateCommand {
     /// Import a Terraform state (version 4) from a file, or from standard input with `-`
     Import(ImportArgs),
+    /// Move in: import the state of the backend that a configuration has, and see that a plan stays the same
+    Adopt(AdoptArgs),
     /// Print a state as Terraform would have written it
     Pull(PullArgs),
     /// List the addresses in a state, or all states with --all
@@ -43,6 +45,32 @@ pub struct ImportArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub state: StateArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub reserve: BriefArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub actor: ActorArgs,
+}
+
+/// `kl state adopt`.
+#[derive(Debug, Args)]
+pub struct AdoptArgs {
+    /// The root module whose state is to move in
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: Utf8PathBuf,
+    /// A setting of the present backend, as for `terraform init`: KEY=VALUE, or a file (repeatable)
+    #[arg(long, value_name = "KEY=VALUE|FILE")]
+    pub backend_config: Vec<String>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub state: StateArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub input: InputArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "described by its type")]
+    pub reserve: BriefArgs,
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub actor: ActorArgs,

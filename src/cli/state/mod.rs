@@ -1,5 +1,6 @@
 //! `kl state …`: states come in and out, are looked at, and change without Terraform.
 
+mod adopt;
 mod diff;
 mod edit;
 mod import;
@@ -23,6 +24,7 @@ use crate::store::model::{Snapshot, StateHead};
 pub async fn run(session: &Session, command: StateCommand) -> Result<Exit, KlError> {
     match command {
         StateCommand::Import(args) => import::run(session, args).await,
+        StateCommand::Adopt(args) => adopt::run(session, args).await,
         StateCommand::Pull(args) => session.interruptible(look::pull(session, args)).await,
         StateCommand::List(args) => session.interruptible(look::list(session, args)).await,
         StateCommand::Show(args) => session.interruptible(look::show(session, args)).await,

@@ -80,14 +80,13 @@ pub fn relocate(rows: &[Row], from: &Target, to: &Target) -> Result<Relocation, 
         }
     };
     let mut relocation = Relocation::default();
-    for (key, address) in &pairs {
-        let row = rows.iter().find(|row| row.key == **key);
-        let body = row.map(|row| readdressed(row, address, provider.as_deref())).transpose()?;
-        let new = match key {
-            RowKey::Object { deposed, .. } => RowKey::Object { address: address.clone(), deposed: deposed.clone() },
-            _ => RowKey::Husk(address.clone()),
+    for (row, address) in pairs {
+        let body = readdressed(row, &address, provider.as_deref())?;
+        let key = match &row.key {
+            RowKey::Object { deposed, .. } => RowKey::Object { address, deposed: deposed.clone() },
+            _ => RowKey::Husk(address),
         };
-        relocation.moved.extend(body.map(|body| Moved { from: (*key).clone(), row: Row { key: new, body } }));
+        relocation.moved.push(Moved { from: row.key.clone(), row: Row { key, body } });
     }
     relocation.ended = emptied(rows, &relocation.moved);
     follow(rows, &mut relocation)?;
@@ -123,7 +122,8 @@ fn place(key: &RowKey) -> Option<&Address> {
     }
 }
 
-type Pairs<'r> = Vec<(&'r RowKey, Address)>;
+/// Rows, and where they go.
+type Pairs<'r> = Vec<(&'r Row, Address)>;
 
 fn modules<'r>(rows: &'r [Row], module: &ModulePath, from: &Target, to: &Target) -> Result<Pairs<'r>, RelocationError> {
     let Target::Module(new) = to else {
@@ -140,7 +140,7 @@ fn modules<'r>(rows: &'r [Row], module: &ModulePath, from: &Target, to: &Target)
             let occupied = format!("a module {path}");
             return Err(RelocationError::Occupied { from: from.to_string(), to: to.to_string(), occupied });
         }
-        pairs.push((&row.key, Address { module: path, ..address.clone() }));
+        pairs.push((row, Address { module: path, ..address.clone() }));
     }
     if pairs.is_empty() { Err(RelocationError::NothingThere(from.to_string())) } else { Ok(pairs) }
 }
@@ -182,7 +182,7 @@ fn resource<'r>(
         return Err(RelocationError::Occupied { from: from.to_string(), to: to.to_string(), occupied });
     }
     let key = |key: &Address| if one { new.key.clone() } else { key.key.clone() };
-    let pairs = found.iter().filter_map(|row| Some((&row.key, Address { key: key(place(&row.key)?), ..new.clone() })));
+    let pairs = found.iter().filter_map(|row| Some((*row, Address { key: key(place(&row.key)?), ..new.clone() })));
     // An instance that comes to others takes over their provider, which Terraform keeps once for a resource.
     let provider = of(new).find_map(|row| {
         let Members(members) = serde_json::from_str(row.body.text()).ok()?;

@@ -1,6 +1,8 @@
 //! Time travel: two serials side by side, and back to an earlier one as a new version.
 
 mod edit;
+mod interrupted;
+mod moving;
 
 use std::fs;
 
