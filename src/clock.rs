@@ -1,4 +1,4 @@
-//! Where time-ordered ids come from. Timestamps are the database's (design §4).
+//! Where time-ordered ids and random bytes come from. Timestamps are the database's (design §4).
 
 use uuid::Uuid;
 
@@ -32,6 +32,17 @@ pub fn new_lock_owner() -> Uuid {
 #[must_use]
 pub fn new_token() -> String {
     new_id().simple().to_string()
+}
+
+/// Bytes that nobody can guess, from the system.
+///
+/// # Errors
+/// When the system has none to give.
+pub fn random<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let provider = rustls::crypto::ring::default_provider();
+    provider.secure_random.fill(&mut bytes).map_err(|_| std::io::Error::other("its source of them has failed"))?;
+    Ok(bytes)
 }
 
 /// A lineage for a state that has none yet.

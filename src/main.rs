@@ -20,7 +20,7 @@ fn main() -> Exit {
             };
         }
     };
-    telemetry::start(cli.global.verbose, &env);
+    telemetry::start(&cli, &env);
     kl_runner::forge::install_tls_provider();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -5,6 +5,7 @@ pub mod ci;
 pub mod exec;
 pub mod init;
 pub mod runs;
+pub mod serve;
 pub mod state;
 pub mod value;
 
@@ -106,6 +107,11 @@ pub enum Command {
     Recover(RecoverArgs),
     /// Run plain Terraform on a state that kl keeps: `kl exec -- terraform apply`
     Exec(exec::ExecArgs),
+    /// Serve states to plain Terraform: the HTTP backend, for whoever has a token
+    Serve(serve::ServeArgs),
+    /// Make, list and revoke tokens for kl serve
+    #[command(subcommand)]
+    Token(serve::TokenCommand),
     /// Bring states in and out, and look at them
     #[command(subcommand)]
     State(StateCommand),

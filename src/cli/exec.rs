@@ -22,6 +22,7 @@ use super::bounded::{self, MAX_TEXT};
 use super::project::{Place, workspace};
 use crate::clock;
 use crate::domain::graph::configuration::{self, is_configuration};
+use crate::domain::token::Token;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::Context;
@@ -64,8 +65,10 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let patience = Patience { limit: PATIENCE, stop: CancellationToken::new() };
     let ctx = Context { store: ctx.store.patient(patience), caller: ctx.caller };
 
-    let token = format!("{}{}", clock::new_token(), clock::new_token());
+    let random = |error| KlError::failed("the system gives no random bytes").because(error);
+    let token = Token::of(clock::random().map_err(random)?, clock::random().map_err(random)?);
     let access = Access::to(name.clone(), &token).reading(args.reads.clone());
+    let token = token.expose();
     let (actor, origin) = (ctx.actor.clone(), ctx.origin.clone());
     let server = Arc::new(Server::new(ctx.store.clone(), access, Some(actor), origin, Limits::default()));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await;
@@ -73,7 +76,7 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let listener = listener.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(server.clone().serve(listener, stop.clone()));
+    let serving = tokio::spawn(server.clone().serve(listener, None, stop.clone()));
 
     let base = format!("http://{address}");
     let address = format!("{base}{}", route::path(&name));
@@ -84,7 +87,7 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     }
     let ended = execute(session, &args, line.terraform, &environment).await;
     stop.cancel();
-    if let Ok(Err(error)) = serving.await {
+    if let Err(error) = serving.await {
         tracing::warn!(%error, "the backend ended with an error");
     }
     // Whatever became of the command: nobody is left who could give the lock back.

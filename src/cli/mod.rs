@@ -23,14 +23,17 @@ pub mod refresh;
 pub mod report;
 pub mod rows;
 pub mod runs;
+pub mod serve;
 pub mod show;
 pub mod state;
 pub mod status;
+pub mod token;
 mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use args::serve::TokenCommand;
 use args::{ActorArgs, ApplyCommand, Cli, Command, DbCommand, Global};
 use camino::Utf8Path;
 use env::EnvSnapshot;
@@ -134,6 +137,10 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
         Command::Recover(args) => recover::run(session, args).await,
         Command::Ci(command) => Box::pin(ci::run(session, command)).await,
         Command::Exec(args) => exec::run(session, args).await,
+        Command::Serve(args) => serve::run(session, args).await,
+        Command::Token(TokenCommand::Create(args)) => session.interruptible(token::create(session, args)).await,
+        Command::Token(TokenCommand::List) => session.interruptible(token::list(session)).await,
+        Command::Token(TokenCommand::Revoke(args)) => session.interruptible(token::revoke(session, args)).await,
         Command::State(command) => state::run(session, command).await,
         Command::Db(DbCommand::Migrate) => db::migrate(session).await,
         Command::Db(DbCommand::Roles(args)) => db::roles(session, &args),

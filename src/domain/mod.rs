@@ -12,3 +12,4 @@ pub mod redact;
 pub mod request;
 pub mod run;
 pub mod state;
+pub mod token;

@@ -1,57 +1,201 @@
-//! Who may ask: whoever knows the token, about the state that it is for.
+//! Who may ask: whoever has a token, about the states that it opens, as far as its role goes.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest as _, Sha256};
 
 use super::answer::Answer;
-use super::route::Verb;
-use crate::domain::id::StateName;
+use super::throttle::Throttle;
+use crate::domain::id::{Actor, StateName};
+use crate::domain::token::{Role, StatePattern, Token, TokenHash, TokenId, TokenName};
+use crate::store::Store;
+use crate::store::model::TokenStanding;
 
-/// The right to one state, for whoever knows a token.
-pub struct Access {
-    state: StateName,
-    reads: Vec<StateName>,
-    token: [u8; 32],
+/// Which tokens there are.
+pub struct Access(Tokens);
+
+enum Tokens {
+    /// One, for one state.
+    One { state: StateName, reads: Vec<StateName>, hash: TokenHash },
+    /// Those that the store knows.
+    Stored(Box<Stored>),
+}
+
+struct Stored {
+    throttle: Throttle,
+    /// The tokens whose use is being noted: once is enough for all that come with it at the same time.
+    noting: Mutex<HashSet<TokenId>>,
+}
+
+/// What somebody who has a token may do.
+#[derive(Debug)]
+pub(super) struct Pass {
+    /// The token, where there are several.
+    token: Option<(TokenId, TokenName)>,
+    role: Role,
+    states: States,
+}
+
+#[derive(Debug)]
+enum States {
+    One { own: StateName, reads: Vec<StateName> },
+    Like(StatePattern),
 }
 
 impl Access {
-    /// Gives the right to a state to whoever knows the token. Only its hash is kept.
+    /// Gives all rights to one state to whoever has this token. Only its hash is kept.
     #[must_use]
-    pub fn to(state: StateName, token: &str) -> Self {
-        Self { state, reads: Vec::new(), token: Sha256::digest(token.as_bytes()).into() }
+    pub fn to(state: StateName, token: &Token) -> Self {
+        Self(Tokens::One { state, reads: Vec::new(), hash: token.hash() })
     }
 
-    /// Gives the right to read these states, too.
+    /// Gives the right to read these states, too, where there is one token alone.
     #[must_use]
     pub fn reading(mut self, states: Vec<StateName>) -> Self {
-        self.reads = states;
+        if let Tokens::One { reads, .. } = &mut self.0 {
+            *reads = states;
+        }
         self
     }
 
-    /// Refuses a request that has no right to do this with a state.
+    /// Gives the tokens in the store the rights that they have there.
+    #[must_use]
+    pub fn stored() -> Self {
+        Self(Tokens::Stored(Box::new(Stored { throttle: Throttle::new(), noting: Mutex::default() })))
+    }
+
+    /// Whether there is one token alone, which ends with the server.
+    pub(super) fn is_for_one(&self) -> bool {
+        matches!(self.0, Tokens::One { .. })
+    }
+
+    /// Finds out who asks.
     ///
     /// # Errors
-    /// 401 without the token, 403 for another state.
-    pub fn check(&self, headers: &HeaderMap, verb: Verb, state: &StateName) -> Result<(), Answer> {
+    /// 401 without a token, with a wrong one, or with one whose time is over; 429 after far too many of those.
+    pub(super) async fn admit(&self, store: &dyn Store, headers: &HeaderMap, peer: IpAddr) -> Result<Pass, Answer> {
         let given = password(headers).ok_or_else(|| Answer::text(401, "give the token as the password"))?;
-        if !same(&Sha256::digest(given.as_bytes()).into(), &self.token) {
-            return Err(Answer::text(401, "the token is not right"));
+        let token = Token::parse(&given);
+        match &self.0 {
+            Tokens::One { state, reads, hash } => {
+                token.filter(|token| hash.is_of(token)).ok_or_else(not_right)?;
+                Ok(Pass {
+                    token: None,
+                    role: Role::Admin,
+                    states: States::One { own: state.clone(), reads: reads.clone() },
+                })
+            }
+            Tokens::Stored(stored) => stored.admit(store, token, peer).await,
         }
-        if *state == self.state || (verb == Verb::Read && self.reads.contains(state)) {
-            return Ok(());
-        }
-        let what = if self.reads.contains(state) { "to write" } else { "for" };
-        let (asked, own) = (state.as_str(), self.state.as_str());
-        Err(Answer::text(403, format!("the token is not {what} the state {asked:?}, but for {own:?} alone")))
     }
 }
 
-/// Compares all of two digests, however early they differ.
-fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+fn not_right() -> Answer {
+    Answer::text(401, "the token is not right")
+}
+
+impl Stored {
+    async fn admit(&self, store: &dyn Store, token: Option<Token>, peer: IpAddr) -> Result<Pass, Answer> {
+        let id = token.as_ref().map(Token::id);
+        self.throttle.admit(peer, id)?;
+        let Some(token) = &token else {
+            return Err(self.throttle.failed(peer, None, not_right()).await);
+        };
+        let found = store.token_find(token.id()).await?;
+        let Some(found) = found.filter(|found| found.hash.is_of(token)) else {
+            return Err(self.throttle.failed(peer, id, not_right()).await);
+        };
+        let over = match found.standing() {
+            TokenStanding::Valid => None,
+            TokenStanding::Expired => Some("the token has expired"),
+            TokenStanding::Revoked => Some("the token was revoked"),
+        };
+        if let Some(over) = over {
+            return Err(self.throttle.failed(peer, id, Answer::text(401, over)).await);
+        }
+        self.throttle.passed(peer, token.id());
+        if found.unused_for_a_minute() {
+            self.note(store, token.id()).await;
+        }
+        Ok(Pass { token: Some((found.id, found.name)), role: found.role, states: States::Like(found.states) })
+    }
+
+    /// Notes the use of a token. What cannot be noted opens all the same.
+    async fn note(&self, store: &dyn Store, id: &TokenId) {
+        if !self.noting().insert(id.clone()) {
+            return;
+        }
+        // Also when the client goes away meanwhile, and all of this is dropped.
+        let _end = Noting(self, id);
+        if let Err(error) = store.token_used(id).await {
+            tracing::warn!(token = %id, %error, "the use of a token could not be noted");
+        }
+    }
+
+    fn noting(&self) -> MutexGuard<'_, HashSet<TokenId>> {
+        self.noting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The use of a token is being noted, until this is dropped.
+struct Noting<'s>(&'s Stored, &'s TokenId);
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        self.0.noting().remove(self.1);
+    }
+}
+
+impl Pass {
+    /// The token's id, for the log.
+    pub(super) fn id(&self) -> Option<&TokenId> {
+        self.token.as_ref().map(|(id, _)| id)
+    }
+
+    /// Who acts: the token's name, and who the client says it is.
+    pub(super) fn actor(&self, named: &str) -> Actor {
+        let named = if named.is_empty() { "a plain terraform" } else { named };
+        Actor(match &self.token {
+            Some((_, name)) => format!("{} ({named})", name.as_str()),
+            None => named.to_owned(),
+        })
+    }
+
+    /// Refuses what the token does not allow.
+    ///
+    /// # Errors
+    /// A sentence that says what it does allow.
+    pub(super) fn allows(&self, role: Role, state: &StateName) -> Result<(), String> {
+        let token = self
+            .token
+            .as_ref()
+            .map_or_else(|| "the token".to_owned(), |(id, name)| format!("the token {:?} ({id})", name.as_str()));
+        match &self.states {
+            States::One { own, .. } if own == state => {}
+            States::One { reads, .. } if role == Role::Read && reads.contains(state) => {}
+            States::One { own, reads } => {
+                let what = if reads.contains(state) { "to write" } else { "for" };
+                let (asked, own) = (state.as_str(), own.as_str());
+                return Err(format!("{token} is not {what} the state {asked:?}, but for {own:?} alone"));
+            }
+            States::Like(pattern) if pattern.covers(state) => {}
+            States::Like(pattern) => {
+                return Err(format!("{token} is for states like {:?}, not for {:?}", pattern.as_str(), state.as_str()));
+            }
+        }
+        if self.role >= role {
+            return Ok(());
+        }
+        Err(match role {
+            Role::Read | Role::Write => format!("{token} may only read; -lock=false lets terraform plan with it"),
+            Role::Admin => format!("{token} may {}, and this needs the role admin", self.role),
+        })
+    }
 }
 
 /// The password of basic authentication; the user's name says nothing.
@@ -68,44 +212,43 @@ fn password(headers: &HeaderMap) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn status(header: Option<&str>, state: &str) -> u16 {
-        asked(header, Verb::Write, state)
-    }
-
-    fn asked(header: Option<&str>, verb: Verb, state: &str) -> u16 {
-        let name = |name| StateName::new(name).unwrap();
-        let access = Access::to(name("prod"), "the:token").reading(vec![name("network")]);
-        let mut headers = HeaderMap::new();
-        if let Some(header) = header {
+    #[test]
+    fn only_basic_authentication_has_a_password() {
+        let password = |header: &str| {
+            let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, header.parse().unwrap());
-        }
-        access.check(&headers, verb, &name(state)).err().map_or(200, |answer| answer.status)
-    }
-
-    #[test]
-    fn only_the_token_opens_only_its_state() {
+            super::password(&headers)
+        };
         let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
-        assert_eq!(status(Some(&basic("kl:the:token")), "prod"), 200);
-        assert_eq!(status(Some(&basic(":the:token").replace("Basic", "basic")), "prod"), 200);
-        assert_eq!(status(Some(&basic("kl:the:token")), "Prod"), 403);
-        for wrong in [basic("kl:the:toke"), basic("kl:"), basic("kl"), "Basic ?".into(), "Bearer the:token".into()] {
-            assert_eq!(status(Some(&wrong), "prod"), 401, "{wrong}");
+        assert_eq!(password(&basic("kl:the:token")).as_deref(), Some("the:token"));
+        assert_eq!(password(&basic(":token").replace("Basic", "basic")).as_deref(), Some("token"));
+        for none in [basic("token"), "Basic ?".into(), "Bearer the:token".into(), "Basic".into(), String::new()] {
+            assert_eq!(password(&none), None, "{none}");
         }
-        assert_eq!(status(None, "prod"), 401);
+        assert_eq!(super::password(&HeaderMap::new()), None);
     }
 
     #[test]
-    fn other_states_can_be_opened_to_read() {
-        let header = format!("Basic {}", STANDARD.encode("kl:the:token"));
-        for (verb, state, expected) in [
-            (Verb::Read, "network", 200),
-            (Verb::Read, "dns", 403),
-            (Verb::Write, "network", 403),
-            (Verb::Lock, "network", 403),
-            (Verb::Read, "prod", 200),
-        ] {
-            assert_eq!(asked(Some(&header), verb, state), expected, "{verb:?} {state}");
+    fn a_pass_opens_its_states_as_far_as_its_role_goes() {
+        let state = |name: &str| StateName::new(name).unwrap();
+        let pass = |role| Pass {
+            token: Some((Token::of([1; 8], [2; 32]).id().clone(), TokenName::new("ci").unwrap())),
+            role,
+            states: States::Like(StatePattern::new("live/*").unwrap()),
+        };
+        for (has, may) in [(Role::Read, 1), (Role::Write, 2), (Role::Admin, 3)] {
+            let allowed = Role::ALL.into_iter().filter(|role| pass(has).allows(*role, &state("live/web")).is_ok());
+            assert_eq!(allowed.count(), may, "{has}");
+            assert!(pass(has).allows(Role::Read, &state("live")).unwrap_err().contains("like \"live/*\""));
         }
-        assert_eq!(asked(None, Verb::Read, "network"), 401);
+        let said = pass(Role::Read).allows(Role::Write, &state("live/web")).unwrap_err();
+        assert!(said.contains("\"ci\" (0101010101010101) may only read"), "{said}");
+        let one = States::One { own: state("live"), reads: vec![state("network")] };
+        let one = Pass { token: None, role: Role::Admin, states: one };
+        assert!(one.allows(Role::Admin, &state("live")).is_ok() && one.allows(Role::Read, &state("Live")).is_err());
+        assert!(one.allows(Role::Read, &state("network")).is_ok());
+        assert!(one.allows(Role::Write, &state("network")).unwrap_err().contains("not to write the state \"network\""));
+        assert_eq!(pass(Role::Read).actor("alice@laptop").0, "ci (alice@laptop)");
+        assert_eq!(one.actor("").0, "a plain terraform");
     }
 }

@@ -1,7 +1,9 @@
 //! What a request is answered: a status, a body, and the words for errors of the store, without its internals.
 
+use std::time::Duration;
+
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{Response, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,22 +20,30 @@ pub struct Answer {
     pub body: String,
     /// Whether the body is JSON; else it is text for people.
     pub json: bool,
+    /// After how long the client may ask again, where it had better wait.
+    pub after: Option<Duration>,
 }
 
 impl Answer {
     /// A sentence for people.
     pub fn text(status: u16, text: impl Into<String>) -> Self {
-        Self { status, body: text.into() + "\n", json: false }
+        Self { status, body: text.into() + "\n", json: false, after: None }
     }
 
     /// A document.
     pub fn json(status: u16, text: String) -> Self {
-        Self { status, body: text, json: true }
+        Self { status, body: text, json: true, after: None }
     }
 
     /// Done, and there is nothing to say.
     pub fn done() -> Self {
-        Self { status: 200, body: String::new(), json: false }
+        Self { status: 200, body: String::new(), json: false, after: None }
+    }
+
+    /// The same, and the client had better wait for so long.
+    #[must_use]
+    pub fn after(self, wait: Duration) -> Self {
+        Self { after: Some(wait), ..self }
     }
 
     /// The answer for an error of the store. Clients try again on 503.
@@ -72,6 +82,9 @@ impl From<Answer> for Response<Body> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         if let Some(digest) = digest.and_then(|digest| HeaderValue::try_from(digest).ok()) {
             headers.insert(HeaderName::from_static("content-md5"), digest);
+        }
+        if let Some(after) = answer.after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
         }
         if answer.status == 401 {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"kl\""));

@@ -1,6 +1,9 @@
 //! LOCK and UNLOCK: the lock of the whole state is a reservation like any other, without a lease.
 
+use chrono::{DateTime, Utc};
+
 use super::Server;
+use super::access::Pass;
 use super::answer::Answer;
 use crate::clock;
 use crate::domain::address::Pattern;
@@ -8,6 +11,7 @@ use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Blocker, Claim, HeldAs};
 use crate::domain::id::{Actor, StateName};
 use crate::domain::run::{NewRun, RunKind, Tools};
+use crate::domain::token::Role;
 use crate::report::conflict;
 use crate::store::model::{LockEnd, LockFreed, LockTaken, PlainLock, StateHead};
 
@@ -19,19 +23,25 @@ const MAX_TOLD: usize = 5;
 const MAX_REFUSED: usize = 1_000;
 
 /// LOCK: all of the state, or a refusal that names who is in the way.
-pub(super) async fn lock(server: &Server, name: &StateName, body: &[u8]) -> Result<Answer, Answer> {
+pub(super) async fn lock(server: &Server, pass: &Pass, name: &StateName, body: &[u8]) -> Result<Answer, Answer> {
     let info = LockInfo::read(body).map_err(|error| Answer::text(400, error.to_string()))?;
     let head = server.store.state_ensure(name).await?;
-    take(server, &head, &info).await.map(|()| Answer::done())
+    take(server, pass, &head, &info).await.map(|()| Answer::done())
+}
+
+/// The answer to who may not lock: a lock document, as Terraform hides the text of a 403 (facts E1).
+pub(super) fn not_allowed(why: &str, state: &StateName) -> Answer {
+    // A line that begins with a space is left as it is; others are wrapped.
+    document(409, &format!("refused by kl:\n  {why}"), "", state.as_str(), DateTime::default())
 }
 
 /// Takes the lock.
-pub(super) async fn take(server: &Server, head: &StateHead, info: &LockInfo) -> Result<(), Answer> {
+pub(super) async fn take(server: &Server, pass: &Pass, head: &StateHead, info: &LockInfo) -> Result<(), Answer> {
     let run = NewRun {
         id: clock::new_run_id(),
         state: head.id,
         kind: RunKind::Plain,
-        actor: server.who(&info.who),
+        actor: server.who(pass, &info.who),
         origin: server.origin.clone(),
         spec: None,
         source_serial: head.serial,
@@ -48,7 +58,9 @@ pub(super) async fn take(server: &Server, head: &StateHead, info: &LockInfo) -> 
     match server.store.lock_take(&run, info, again).await? {
         LockTaken::Granted(run) => {
             server.refused().remove(&asked);
-            server.granted().insert(run, asked);
+            if server.access.is_for_one() {
+                server.granted().insert(run, asked);
+            }
             Ok(())
         }
         LockTaken::Blocked { blockers, lock } => {
@@ -67,9 +79,13 @@ fn refusal(blockers: &[Blocker], lock: Option<&PlainLock>, state: &str) -> Answe
     let story = story(blockers, lock);
     let holder = blockers.first().map_or("", |blocker| blocker.reservation.holder.0.as_str());
     let at = blockers.first().map(|blocker| blocker.at).unwrap_or_default();
-    let document = LockInfo::refusal(&story, holder, state, at);
-    match serde_json::to_string(&document) {
-        Ok(text) => Answer::json(423, text),
+    document(423, &story, holder, state, at)
+}
+
+/// A refusal that Terraform shows.
+fn document(status: u16, story: &str, holder: &str, state: &str, at: DateTime<Utc>) -> Answer {
+    match serde_json::to_string(&LockInfo::refusal(story, holder, state, at)) {
+        Ok(text) => Answer::json(status, text),
         Err(_) => Answer::text(500, "the refusal cannot be written"),
     }
 }
@@ -99,22 +115,29 @@ fn story(blockers: &[Blocker], lock: Option<&PlainLock>) -> String {
 }
 
 /// UNLOCK: with a lock document, by the lock's holder; with nothing, by `terraform force-unlock`.
-pub(super) async fn unlock(server: &Server, name: &StateName, body: &[u8]) -> Result<Answer, Answer> {
+pub(super) async fn unlock(server: &Server, pass: &Pass, name: &StateName, body: &[u8]) -> Result<Answer, Answer> {
     let not_locked =
         || Answer::text(409, "no plain terraform holds a lock on the state; `kl status` shows what runs hold");
     let (end, who) = if body.trim_ascii().is_empty() {
+        pass.allows(Role::Admin, name).map_err(|why| Answer::text(403, format!("{why}: it takes the lock away")))?;
         (LockEnd::Forced, "terraform force-unlock".to_owned())
     } else {
         let info = LockInfo::read(body).map_err(|error| Answer::text(400, error.to_string()))?;
         (LockEnd::Returned(info.id), info.who)
     };
     let head = server.store.state_find(name).await?.ok_or_else(not_locked)?;
-    free(server, &head, &end, &who).await
+    free(server, pass, &head, &end, &who).await
 }
 
 /// Ends a lock.
-pub(super) async fn free(server: &Server, head: &StateHead, end: &LockEnd, who: &str) -> Result<Answer, Answer> {
-    let freed = server.store.lock_free(head.id, end, &server.who(who)).await?;
+pub(super) async fn free(
+    server: &Server,
+    pass: &Pass,
+    head: &StateHead,
+    end: &LockEnd,
+    who: &str,
+) -> Result<Answer, Answer> {
+    let freed = server.store.lock_free(head.id, end, &server.who(pass, who)).await?;
     match freed {
         LockFreed::Freed(run) => {
             server.known().remove(&head.id);
@@ -139,9 +162,8 @@ pub(super) fn other(lock: &PlainLock) -> Answer {
 }
 
 impl Server {
-    /// Who acts, where a document names somebody.
-    pub(super) fn who(&self, named: &str) -> Actor {
-        let named = if named.is_empty() { "a plain terraform" } else { named };
-        self.actor.clone().unwrap_or_else(|| Actor(named.to_owned()))
+    /// Who acts: whoever runs the server, else whoever has the pass and the document names.
+    pub(super) fn who(&self, pass: &Pass, named: &str) -> Actor {
+        self.actor.clone().unwrap_or_else(|| pass.actor(named))
     }
 }

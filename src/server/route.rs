@@ -5,6 +5,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use super::answer::Answer;
 use crate::domain::coordination::lock::LockId;
 use crate::domain::id::StateName;
+use crate::domain::token::Role;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,18 @@ pub enum Verb {
     Lock,
     /// Unlock it.
     Unlock,
+}
+
+impl Verb {
+    /// What a token has to allow for it. To take a lock away needs more than to give one back: that shows in the body only.
+    #[must_use]
+    pub fn role(self) -> Role {
+        match self {
+            Self::Read => Role::Read,
+            Self::Write | Self::Lock | Self::Unlock => Role::Write,
+            Self::Remove => Role::Admin,
+        }
+    }
 }
 
 /// The path below which all states are.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::http::HeaderMap;
 
 use super::Server;
+use super::access::Pass;
 use super::answer::{Answer, md5};
 use super::lock;
 use crate::clock;
@@ -19,6 +20,9 @@ use crate::store::model::{Commit, CommitMode, LineageRule, LockEnd, LockWrite, R
 /// How often a write is tried when the state has moved under it: it cannot while the lock is held, so this is for
 /// requests that were under way when a lock was taken away.
 const TRIES: u32 = 3;
+
+/// So many states are remembered while their locks are held; others are read again at each write.
+const MAX_KNOWN: usize = 64;
 
 /// GET: the newest version, as Terraform would have written it; 404 where there is none.
 pub(super) async fn read(server: &Server, name: &StateName) -> Result<Answer, Answer> {
@@ -102,7 +106,14 @@ async fn put(server: &Server, head: &StateHead, lock: &LockId, document: StateDo
             Ok(LockWrite::Committed(done)) => {
                 // What the lineage became where nobody gave one is read when it is needed.
                 if document.lineage.is_some() {
-                    server.known().insert(head.id, known.after(&document, done.serial));
+                    let mut all = server.known();
+                    // A lock that ended elsewhere left its own here.
+                    if all.len() >= MAX_KNOWN
+                        && let Some(any) = all.keys().next().copied()
+                    {
+                        all.remove(&any);
+                    }
+                    all.insert(head.id, known.after(&document, done.serial));
                 }
                 return Ok(Answer::done());
             }
@@ -131,7 +142,12 @@ async fn known(server: &Server, head: &StateHead, again: bool) -> Result<Known, 
 
 /// DELETE: a new version without any row. History, lineage and serial stay. Without a lock of the client's own one is
 /// taken for as long as it needs.
-pub(super) async fn remove(server: &Server, name: &StateName, lock: Option<LockId>) -> Result<Answer, Answer> {
+pub(super) async fn remove(
+    server: &Server,
+    pass: &Pass,
+    name: &StateName,
+    lock: Option<LockId>,
+) -> Result<Answer, Answer> {
     let Some(head) = server.store.state_find(name).await?.filter(|head| head.serial > Serial(0)) else {
         return Ok(Answer::done());
     };
@@ -144,12 +160,12 @@ pub(super) async fn remove(server: &Server, name: &StateName, lock: Option<LockI
         operation: "delete".to_owned(),
         ..LockInfo::refusal("", "", "", chrono::DateTime::default())
     };
-    lock::take(server, &head, &info).await?;
+    lock::take(server, pass, &head, &info).await?;
     let done = match empty(server, &head).await {
         Ok(document) => put(server, &head, &id, document).await,
         Err(error) => Err(error),
     };
-    lock::free(server, &head, &LockEnd::Returned(id), "").await?;
+    lock::free(server, pass, &head, &LockEnd::Returned(id), "").await?;
     done
 }
 

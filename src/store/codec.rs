@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer as _};
 use serde::{Deserialize, Serialize};
 
 use super::decide::Standing;
-use super::model::{Checkpoint, NewSpec, StateHead, StoredSpec, Version};
+use super::model::{Checkpoint, NewSpec, StateHead, StoredSpec, StoredToken, Version};
 use super::values::{Id, JsonText, Time};
 use super::{StoreError, decide};
 use crate::domain::address::{Mode, Pattern};
@@ -20,6 +20,7 @@ use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::workplace::{ProcessGroup, Workplace};
 use crate::domain::run::{Origin, Run, RunKind, RunStatus};
 use crate::domain::state::{Body, ContentHash, Row, RowKey, RowKeyDigest};
+use crate::domain::token::{Role, StatePattern, TokenHash, TokenId, TokenName};
 
 /// `id, name, lineage, serial, secret` of a state.
 pub(in crate::store) type StateColumns = (Id, String, Option<String>, i64, String);
@@ -57,6 +58,23 @@ pub(in crate::store) type VersionColumns =
 
 /// `host, dir, process_group, group_started, slice_serial` of a workplace.
 pub(in crate::store) type WorkplaceColumns = (JsonText, String, Option<i64>, Option<i64>, i64);
+
+/// `id, name, role, states, hash, created_at, created_by, expires_at, last_used_at, revoked_at, revoked_by` of a token, and
+/// the time.
+pub(in crate::store) type TokenColumns = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    Time,
+    String,
+    Option<Time>,
+    Option<Time>,
+    Option<Time>,
+    Option<String>,
+    Time,
+);
 
 /// `kind, address, qualifier` of a row.
 pub(in crate::store) type KeyColumns = (String, String, String);
@@ -289,6 +307,30 @@ pub(in crate::store) fn workplace(
         }),
     };
     Ok(Workplace { host: from_json(&host)?, dir, group, slice_serial: Serial(slice_serial) })
+}
+
+pub(in crate::store) fn token_id(text: &str) -> Result<TokenId, StoreError> {
+    text.parse().map_err(|error| corrupt("the id of a token", error))
+}
+
+pub(in crate::store) fn token(columns: TokenColumns) -> Result<StoredToken, StoreError> {
+    let (id, name, role, states, hash, created_at, created_by, expires_at, last_used_at, revoked_at, revoked_by, now) =
+        columns;
+    let id = token_id(&id)?;
+    Ok(StoredToken {
+        name: TokenName::new(name).map_err(|error| corrupt("the name of a token", error))?,
+        role: Role::from_word(&role).ok_or_else(|| corrupt("the role of a token", role))?,
+        states: StatePattern::new(states).map_err(|error| corrupt("the states of a token", error))?,
+        hash: TokenHash::from_hex(&hash).ok_or_else(|| corrupt("the digest of a token", &id))?,
+        id,
+        created_at: created_at.0,
+        created_by: Actor(created_by),
+        expires_at: expires_at.map(|at| at.0),
+        last_used_at: last_used_at.map(|at| at.0),
+        revoked_at: revoked_at.map(|at| at.0),
+        revoked_by: revoked_by.map(Actor),
+        now: now.0,
+    })
 }
 
 /// Reads a JSON object of texts.

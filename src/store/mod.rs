@@ -33,6 +33,7 @@ use crate::domain::request::RequestRef;
 use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use crate::domain::token::TokenId;
 use crate::mishap::Mishaps;
 pub use care::Patience;
 pub use open::{Memory, open, open_existing, open_unchecked};
@@ -41,9 +42,9 @@ pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
-    LockTaken, LockWrite, NewSpec, Noted, OpenSpec, PlainLock, PlanResult, PostedComment, ProjectRecord, RequestFacts,
-    RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest, StoredSpec,
-    Version, VersionQuery,
+    LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, PlainLock, PlanResult, PostedComment, ProjectRecord,
+    RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest,
+    StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
 };
 
 /// Why the store could not do what was asked.
@@ -508,4 +509,20 @@ pub trait Store: Send + Sync {
 
     /// Gives the lock back. Changes nothing when it is not `owner`'s.
     async fn comment_unlock(&self, request: &RequestRef, owner: Uuid) -> Result<(), StoreError>;
+
+    /// Makes a token of the HTTP backend; it lasts so long by the database's clock. Of two that are given the same name
+    /// at once one is made.
+    async fn token_insert(&self, token: &NewToken) -> Result<TokenMade, StoreError>;
+
+    /// A token, whatever its standing.
+    async fn token_find(&self, id: &TokenId) -> Result<Option<StoredToken>, StoreError>;
+
+    /// All tokens, those that were made first in front.
+    async fn token_list(&self) -> Result<Vec<StoredToken>, StoreError>;
+
+    /// Remembers that a token was used now. Nothing for one that does not exist.
+    async fn token_used(&self, id: &TokenId) -> Result<(), StoreError>;
+
+    /// Revokes a token, from now on. To do it twice changes nothing. `NotFound` when it does not exist.
+    async fn token_revoke(&self, id: &TokenId, by: &Actor) -> Result<StoredToken, StoreError>;
 }

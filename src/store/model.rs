@@ -4,6 +4,7 @@ mod check;
 mod garbage;
 mod lock;
 mod request;
+mod token;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,7 @@ pub use request::{
     ApplyRecord, ApplyResult, CommentLock, Noted, OpenSpec, PlanOutcome, PlanRecord, PlanResult, PostedComment,
     ProjectPlace, ProjectRecord, RequestFacts, RequestQuery, SpecAt, StoredRequest,
 };
+pub use token::{NewToken, StoredToken, TokenMade, TokenStanding};
 
 /// A state without its rows.
 #[derive(Debug, Clone)]

@@ -39,6 +39,8 @@ const GRANTS: &[Grant] = &[
     Grant { table: "run_workplaces", plan: "SELECT", apply: "SELECT, INSERT, UPDATE, DELETE" },
     Grant { table: "requests", plan: "SELECT, INSERT, UPDATE", apply: "SELECT, INSERT, UPDATE" },
     Grant { table: "request_projects", plan: "SELECT, INSERT, UPDATE", apply: "SELECT, INSERT, UPDATE" },
+    // A server of the backend looks tokens up and notes their use. To make and to revoke them is for the owner.
+    Grant { table: "access_tokens", plan: "", apply: "SELECT, UPDATE (last_used_at)" },
     Grant { table: "comments", plan: "SELECT, INSERT, UPDATE", apply: "SELECT, INSERT, UPDATE" },
 ];
 

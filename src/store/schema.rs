@@ -19,6 +19,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (4, "gc", include_str!("../../migrations/postgres/0004_gc.sql")),
         (5, "views", include_str!("../../migrations/postgres/0005_views.sql")),
         (6, "plain_locks", include_str!("../../migrations/postgres/0006_plain_locks.sql")),
+        (7, "tokens", include_str!("../../migrations/postgres/0007_tokens.sql")),
         (8, "travel", include_str!("../../migrations/postgres/0008_travel.sql")),
         (9, "modes", include_str!("../../migrations/postgres/0009_modes.sql")),
     ])
@@ -33,6 +34,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (4, "gc", include_str!("../../migrations/sqlite/0004_gc.sql")),
         (5, "views", include_str!("../../migrations/sqlite/0005_views.sql")),
         (6, "plain_locks", include_str!("../../migrations/sqlite/0006_plain_locks.sql")),
+        (7, "tokens", include_str!("../../migrations/sqlite/0007_tokens.sql")),
         (8, "travel", include_str!("../../migrations/sqlite/0008_travel.sql")),
         (9, "modes", include_str!("../../migrations/sqlite/0009_modes.sql")),
     ])

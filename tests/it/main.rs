@@ -38,6 +38,7 @@ mod provider_secrets;
 mod report;
 mod roles;
 mod secrets;
+mod serve;
 mod setup;
 mod simulation;
 mod stage;

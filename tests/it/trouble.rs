@@ -1,7 +1,7 @@
 //! Terraform crashes, loses its state, fills the disk or hangs; its work directory vanishes; the database is restarted: each
 //! ends soon, says what happened, keeps a record of what was made, and leaves nothing that one or two commands do not mend.
 
-mod server;
+pub(crate) mod server;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

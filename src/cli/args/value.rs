@@ -8,6 +8,9 @@ use crate::config::duration::duration;
 use crate::domain::id::Serial;
 use crate::domain::run::RunStatus;
 
+/// Ten years.
+const LONGEST_LIFETIME: Duration = Duration::from_hours(24 * 3650);
+
 /// An input variable.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -78,6 +81,17 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("nothing can be applied in no time".to_owned()),
         limit => Ok(limit),
+    }
+}
+
+/// How long a token lasts.
+pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("a token that has ended already opens nothing".to_owned()),
+        lifetime if lifetime > LONGEST_LIFETIME => {
+            Err("a token lasts for ten years at most, or until it is revoked".to_owned())
+        }
+        lifetime => Ok(lifetime),
     }
 }
 

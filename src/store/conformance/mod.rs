@@ -19,6 +19,7 @@ mod states;
 #[expect(clippy::disallowed_methods, reason = "tests read the environment and the clock")]
 #[path = "../../../tests/support/database.rs"]
 mod support;
+mod tokens;
 mod views;
 
 use super::StoreError;
@@ -118,6 +119,11 @@ cases! {
     locks::a_state_is_written_by_the_holder_of_its_lock_alone covers lock_write, lock_free;
     locks::a_lock_that_is_taken_away_is_the_lock_alone covers lock_free, run_abort;
     locks::of_many_that_lock_at_once_one_wins covers lock_take;
+
+    tokens::a_token_comes_back_as_it_was_made covers token_insert, token_find, token_list;
+    tokens::of_tokens_that_are_not_revoked_no_two_have_the_same_name covers token_insert, token_revoke;
+    tokens::a_token_ends_by_its_time_or_when_it_is_revoked covers token_find, token_revoke;
+    tokens::the_use_of_a_token_is_noted covers token_used, token_find;
 
     footprints::the_history_of_a_footprint_is_of_its_rows_alone covers versions_touching;
     footprints::a_long_history_is_searched_from_its_end covers versions_touching;

@@ -96,6 +96,7 @@ fn the_sqlite_schema_explains_itself() {
         include_str!("../../../migrations/sqlite/0004_gc.sql"),
         include_str!("../../../migrations/sqlite/0005_views.sql"),
         include_str!("../../../migrations/sqlite/0006_plain_locks.sql"),
+        include_str!("../../../migrations/sqlite/0007_tokens.sql"),
         include_str!("../../../migrations/sqlite/0008_travel.sql"),
         include_str!("../../../migrations/sqlite/0009_modes.sql"),
     ];

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     Pool, begin_read, begin_write, check, comments, commit, ending, fate, footprint, garbage, locks, mark, migration,
-    requests, reservations, runs, states, timeline, versions, workplaces,
+    requests, reservations, runs, states, timeline, tokens, versions, workplaces,
 };
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Claim, Reservation};
@@ -19,14 +19,15 @@ use crate::domain::request::RequestRef;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use crate::domain::token::TokenId;
 use crate::mishap::Mishaps;
 use crate::store::care::{Care, Fate, Mark, Moment, Tries};
 use crate::store::fault::Fault;
 use crate::store::model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
-    LockTaken, LockWrite, NewSpec, Noted, OpenSpec, PlainLock, PlanResult, PostedComment, ProjectRecord, RequestFacts,
-    RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest, StoredSpec,
-    Version, VersionQuery,
+    LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, PlainLock, PlanResult, PostedComment, ProjectRecord,
+    RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest,
+    StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
 };
 use crate::store::{Acquired, Adopted, Ask, Held, Patience, Store, StoreError, schema};
 
@@ -380,5 +381,25 @@ impl Store for Database {
 
     async fn comment_unlock(&self, request: &RequestRef, owner: Uuid) -> Result<(), StoreError> {
         transaction!(self, begin_write, "unlock the comment", |db| comments::unlock(db, request, owner))
+    }
+
+    async fn token_insert(&self, token: &NewToken) -> Result<TokenMade, StoreError> {
+        transaction!(self, begin_write, "make the token", |db| tokens::insert(db, token))
+    }
+
+    async fn token_find(&self, id: &TokenId) -> Result<Option<StoredToken>, StoreError> {
+        transaction!(self, begin_read, "find the token", |db| tokens::find(db, id))
+    }
+
+    async fn token_list(&self) -> Result<Vec<StoredToken>, StoreError> {
+        transaction!(self, begin_read, "list the tokens", |db| tokens::list(db))
+    }
+
+    async fn token_used(&self, id: &TokenId) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "note the use of the token", |db| tokens::used(db, id))
+    }
+
+    async fn token_revoke(&self, id: &TokenId, by: &Actor) -> Result<StoredToken, StoreError> {
+        transaction!(self, begin_write, "revoke the token", |db| tokens::revoke(db, id, by))
     }
 }

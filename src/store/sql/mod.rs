@@ -23,6 +23,7 @@ mod reservations;
 mod runs;
 mod states;
 mod timeline;
+mod tokens;
 mod versions;
 mod workplaces;
 

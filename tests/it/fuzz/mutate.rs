@@ -131,7 +131,7 @@ const NESTS: [(&str, &str); 12] = [
 ];
 
 /// A text made of the seeds: one of them, changed at a few places.
-pub(super) fn mutant(dice: &mut Dice, seeds: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn mutant(dice: &mut Dice, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut text = seeds[dice.below(seeds.len())].clone();
     // Few changes leave much that is well-formed, and so reach deep.
     let changes = 1 + dice.below(4) * dice.below(3);

@@ -12,6 +12,7 @@ use kl_runner::domain::graph::configuration::{self, Form};
 use kl_runner::domain::graph::plan_edges::plan_edges;
 use kl_runner::domain::graph::tree::Tree;
 use kl_runner::domain::graph::{closure, dot, graph_edges, manifest};
+use kl_runner::domain::id::StateName;
 use kl_runner::domain::json::Json;
 use kl_runner::domain::plan::changed::changed_values;
 use kl_runner::domain::plan::fingerprint::DigestKey;
@@ -19,6 +20,7 @@ use kl_runner::domain::plan::footprint::footprint;
 use kl_runner::domain::plan::plan_json::PlanJson;
 use kl_runner::domain::plan::spec::PlanSpec;
 use kl_runner::domain::state::{document, projection};
+use kl_runner::domain::token::{StatePattern, Token};
 use kl_runner::server::route::{self, Route};
 use kl_runner::terraform::UiEvent;
 
@@ -116,6 +118,20 @@ fn requests_of_plain_terraform() {
         if let Ok(info) = LockInfo::read(input.as_bytes()) {
             assert_eq!(LockId::new(info.id.0.clone()), Ok(info.id.clone()));
             assert_eq!(LockInfo::read(&serde_json::to_vec(&info).unwrap()), Ok(info));
+        }
+    });
+}
+
+#[test]
+fn tokens_and_their_patterns() {
+    let token = Token::of([7; 8], [0xab; 32]).expose();
+    fuzz("tokens_and_their_patterns", seeds(&[&token, "live/**", "*/web:*", "a b", "**"]), |input| {
+        let input = text(input);
+        if let Some(token) = Token::parse(&input) {
+            assert!(token.expose() == input && token.hash().is_of(&token));
+        }
+        if let (Ok(pattern), Ok(name)) = (StatePattern::new(input.as_str()), StateName::new(input.as_str())) {
+            assert!(pattern.covers(&name) && StatePattern::new("**").unwrap().covers(&name), "{input}");
         }
     });
 }

@@ -163,6 +163,11 @@ impl Running {
         wait_until(&what, LIMIT, || (self.stdout.text().matches(text).count() >= times).then_some(()));
     }
 
+    /// What it has said on standard error so far.
+    pub(crate) fn said_so_far(&self) -> String {
+        self.stderr.text()
+    }
+
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().expect("a child can be waited for").is_none()

@@ -54,6 +54,6 @@ fn a_configuration_reads_the_outputs_of_another_state(database: &Database) {
     assert!(said.contains("invalid auth") && said.contains("the token is not for the state \"live\""), "{said}");
     let write = "for way in 'LOCK -d {\"ID\":\"one\"}' 'DELETE' 'POST -d {}'; do curl -s -o /dev/null -w '%{http_code} ' -u kl:$TF_HTTP_PASSWORD -X $way $TF_VAR_kl_states/live; done";
     let said = site.kl().args(["exec", "--dir", "app", "--reads", "live", "--", "sh", "-c", write]).exits(0);
-    assert_eq!(said.stdout, "403 403 403 ", "{said:?}");
+    assert_eq!(said.stdout, "409 403 403 ", "{said:?}");
     assert!(said.stderr.contains("not to write the state \"live\""), "{said:?}");
 }

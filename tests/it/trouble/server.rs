@@ -20,14 +20,14 @@ use crate::harness::wait_until;
 use crate::stage::{CHAIN, Gates, assert_tidy};
 
 /// The server; it is stopped and removed on drop.
-struct Server {
+pub(crate) struct Server {
     programs: PathBuf,
     dir: TempDir,
 }
 
 impl Server {
     /// Starts one; none where the programs are not installed, which is said.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let Some(programs) = programs() else {
             assert!(!in_ci(), "no PostgreSQL server programs, and CI leaves nothing out");
             say("NOT RUN: there are no PostgreSQL server programs (initdb, pg_ctl) in /usr/lib/postgresql or on PATH");
@@ -50,7 +50,7 @@ impl Server {
         self.dir.path().join("data").display().to_string()
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("postgres://kl@localhost/postgres?host={}", self.dir.path().display())
     }
 
@@ -77,14 +77,14 @@ impl Server {
         assert!(status.success(), "{}: {}", program.display(), fs::read_to_string(&log).unwrap_or_default());
     }
 
-    fn starts(&self) {
+    pub(crate) fn starts(&self) {
         let options = format!("-k {} -c listen_addresses='' -c fsync=off", self.dir.path().display());
         let log = self.dir.path().join("data/server.log").display().to_string();
         self.run("pg_ctl", &["--pgdata", &self.data(), "--log", &log, "-w", "-s", "-o", &options, "start"]);
     }
 
     /// Stops it: `fast` cuts every connection, `immediate` is a crash.
-    fn stops(&self, mode: &str) {
+    pub(crate) fn stops(&self, mode: &str) {
         self.run("pg_ctl", &["--pgdata", &self.data(), "-m", mode, "-w", "-s", "stop"]);
     }
 }

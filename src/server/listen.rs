@@ -1,0 +1,116 @@
+//! Connections: how many there are, how long they may take to say what they want, and how all of them come to an end.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::tls::Tls;
+use super::{Server, answer};
+
+/// The longest head of a request, in bytes.
+const MAX_HEAD: usize = 32 << 10;
+
+/// The pause after a connection that could not be accepted: the process may have no more files to open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections until it is told to stop, and lets what has begun come to its end.
+pub(super) async fn run(server: Arc<Server>, listener: TcpListener, tls: Option<Arc<Tls>>, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(server.limits.connections));
+    let (tasks, cut) = (TaskTracker::new(), CancellationToken::new());
+    loop {
+        let next = async {
+            // Who is not accepted waits in the system's queue.
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            next = next => next,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let (server, tls, stop, cut) = (Arc::clone(&server), tls.clone(), stop.clone(), cut.clone());
+        tasks.spawn(async move {
+            let talk = Box::pin(connection(server, stream, peer.ip(), tls, stop));
+            tokio::select! {
+                () = cut.cancelled() => tracing::warn!(peer = %peer.ip(), "a request took too long for the server's end"),
+                () = talk => {}
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    tasks.close();
+    if tokio::time::timeout(server.limits.grace, tasks.wait()).await.is_err() {
+        cut.cancel();
+        tasks.wait().await;
+    }
+}
+
+/// One connection, from its first byte to its last.
+async fn connection(
+    server: Arc<Server>,
+    stream: TcpStream,
+    peer: IpAddr,
+    tls: Option<Arc<Tls>>,
+    stop: CancellationToken,
+) {
+    // Answers are short, and whoever waits for one asks next.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%peer, %error, "a connection has ended before it began");
+        return;
+    }
+    let Some(tls) = tls else {
+        return requests(server, stream, peer, stop).await;
+    };
+    match tokio::time::timeout(server.limits.head, tls.acceptor().accept(stream)).await {
+        Ok(Ok(stream)) => requests(server, stream, peer, stop).await,
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS came about"),
+        Err(_) => tracing::debug!(%peer, "no TLS came about in time"),
+    }
+}
+
+/// The requests of one connection.
+async fn requests<S>(server: Arc<Server>, stream: S, peer: IpAddr, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let head = server.limits.head;
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let server = Arc::clone(&server);
+        async move { Ok::<_, Infallible>(Box::pin(answer(server, request.map(Body::new), peer)).await) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head).max_buf_size(MAX_HEAD);
+    let mut talk = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = talk.as_mut() => ended,
+        () = stop.cancelled() => {
+            talk.as_mut().graceful_shutdown();
+            talk.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%peer, %error, "a connection has broken off");
+    }
+}

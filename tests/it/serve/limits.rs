@@ -1,0 +1,151 @@
+//! What a client may cost: heads that never end, bodies that are too long, connections, and time; and how a server ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kl_runner::domain::id::StateName;
+use kl_runner::domain::run::Origin;
+use kl_runner::domain::token::Token;
+use kl_runner::forge::install_tls_provider;
+use kl_runner::server::access::Access;
+use kl_runner::server::{Limits, Server};
+use kl_runner::store::open;
+use reqwest::{Body, Client};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A server in this process, with limits that a test can wait for.
+struct Served {
+    address: SocketAddr,
+    token: String,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+    _dir: TempDir,
+}
+
+async fn serve(limits: Limits) -> Served {
+    install_tls_provider();
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("kl.db").display().to_string().parse().unwrap()).await.unwrap();
+    let token = Token::of([1; 8], [2; 32]);
+    let access = Access::to(StateName::new("live").unwrap(), &token);
+    let server = Arc::new(Server::new(store, access, None, Origin::default(), limits));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+    let serving = tokio::spawn(server.serve(listener, None, stop.clone()));
+    Served { address, token: token.expose(), stop, serving, _dir: dir }
+}
+
+impl Served {
+    fn request(&self, body: impl Into<Body>) -> reqwest::RequestBuilder {
+        let url = format!("http://{}/states/live?ID=x", self.address);
+        Client::new().post(url).basic_auth("kl", Some(&self.token)).body(body)
+    }
+
+    /// A request whose body stays away.
+    async fn stalled(&self) -> TcpStream {
+        use base64::Engine as _;
+        let login = base64::engine::general_purpose::STANDARD.encode(format!("kl:{}", self.token));
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let head = format!(
+            "POST /states/live?ID=x HTTP/1.1\r\nHost: kl\r\nAuthorization: Basic {login}\r\nContent-Length: 100\r\n\r\n{{"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream
+    }
+}
+
+fn small() -> Limits {
+    Limits { head: Duration::from_millis(300), ..Limits::default() }
+}
+
+/// Everything that comes until the other side ends it.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut said = Vec::new();
+    // A connection that is reset has ended, too.
+    drop(stream.read_to_end(&mut said).await);
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_never_ends_and_an_idle_connection_are_cut() {
+    let served = serve(small()).await;
+    for begun in ["", "GET /healthz HT", "GET /healthz HTTP/1.1\r\nHost: kl\r\nX-Slow: "] {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let began = Instant::now();
+        let said = rest(&mut stream).await;
+        assert!(began.elapsed() < Duration::from_secs(20) && !said.contains("200"), "{begun:?}: {said}");
+    }
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: kl\r\n\r\n").await.unwrap();
+    assert!(rest(&mut stream).await.contains("200 OK"));
+    // A head that is far too long.
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: kl\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));
+    drop(stream.write_all(head.as_bytes()).await);
+    assert!(!rest(&mut stream).await.contains("200 OK"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_too_long_is_refused() {
+    let served = serve(Limits { body: 1000, ..small() }).await;
+    let answered = served.request("x".repeat(1001)).send().await.unwrap();
+    assert_eq!(answered.status().as_u16(), 413);
+    assert!(answered.text().await.unwrap().contains("longer than 1000 bytes"));
+    assert_eq!(served.request("x".repeat(1000)).send().await.unwrap().status().as_u16(), 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_stays_away_has_its_time() {
+    let served = serve(Limits { time: Duration::from_millis(300), ..Limits::default() }).await;
+    let said = rest(&mut served.stalled().await).await;
+    assert!(said.starts_with("HTTP/1.1 503") && said.contains("no answer within"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_when_all_places_are_taken_waits_for_one() {
+    let served = serve(Limits { connections: 2, requests: 1, ..small() }).await;
+    // Two that say nothing hold both connections until their time is over.
+    let idle = [TcpStream::connect(served.address).await.unwrap(), TcpStream::connect(served.address).await.unwrap()];
+    let health = format!("http://{}/healthz", served.address);
+    assert_eq!(Client::new().get(health).send().await.unwrap().status().as_u16(), 200);
+    drop(idle);
+    // One that is worked on holds the only place.
+    let served = serve(Limits { requests: 1, time: Duration::from_millis(700), ..Limits::default() }).await;
+    let mut stalled = served.stalled().await;
+    tokio::task::yield_now().await;
+    let answered = served.request("{}").send().await.unwrap();
+    assert!([400, 503].contains(&answered.status().as_u16()), "{answered:?}");
+    assert!(rest(&mut stalled).await.starts_with("HTTP/1.1 503"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_begun_is_answered_before_the_end_and_has_its_time_for_that() {
+    let served = serve(Limits::default()).await;
+    let mut asking = served.stalled().await;
+    let mut idle = TcpStream::connect(served.address).await.unwrap();
+    // It is known to be worked on when the next one is answered.
+    assert_eq!(served.request("{}").send().await.unwrap().status().as_u16(), 400);
+    served.stop.cancel();
+    // Nobody is accepted any more, and who has asked nothing is let go.
+    assert_eq!(rest(&mut idle).await, "");
+    asking.write_all(" ".repeat(99).as_bytes()).await.unwrap();
+    let said = rest(&mut asking).await;
+    assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+    served.serving.await.unwrap();
+    assert!(TcpStream::connect(served.address).await.is_err());
+
+    let served = serve(Limits { grace: Duration::from_millis(300), ..Limits::default() }).await;
+    let mut asking = served.stalled().await;
+    assert_eq!(served.request("{}").send().await.unwrap().status().as_u16(), 400);
+    served.stop.cancel();
+    let began = Instant::now();
+    served.serving.await.unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(300) && began.elapsed() < Duration::from_secs(20));
+    assert_eq!(rest(&mut asking).await, "");
+}

@@ -1,0 +1,152 @@
+//! The real Terraform on a server: over TLS, with a token.
+
+use std::fs;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use reqwest::{Certificate as Trusted, Client};
+
+use super::{BACKEND, Certificate, Server, token};
+use crate::harness::database::{Database, block_on};
+use crate::harness::site::Site;
+use crate::harness::wait_until;
+
+on_both_databases!(terraform_works_over_tls_with_a_token, a_refusal_is_shown_where_terraform_shows_one);
+
+const RESOURCES: &str = r#"
+variable "value" { default = 1 }
+resource "terraform_data" "a" { input = var.value }
+resource "terraform_data" "b" {
+  for_each = toset(["x", "y"])
+  input    = "${terraform_data.a.id}-${each.key}"
+}
+output "value" { value = var.value }
+"#;
+
+fn site(database: &Database) -> Site {
+    let site = Site::on(database);
+    site.write("live/backend.tf", BACKEND);
+    site.write("live/main.tf", RESOURCES);
+    site
+}
+
+fn terraform_works_over_tls_with_a_token(database: &Database) {
+    let site = site(database);
+    let secret = token(&site, "ci", "live/*", "write");
+    let mut server = Server::start_with_tls(&site);
+    let run = |server: &Server, args: &[&str]| server.terraform(&site, "live/web", &secret, args);
+    drop(run(&server, &["init", "-input=false"]).exits(0));
+    drop(run(&server, &["plan", "-detailed-exitcode", "-input=false"]).exits(2));
+    drop(run(&server, &["apply", "-auto-approve", "-input=false"]).exits(0));
+    drop(run(&server, &["plan", "-detailed-exitcode", "-input=false"]).exits(0));
+    assert_eq!(run(&server, &["output", "-raw", "value"]).exits(0).stdout, "1");
+    let listed = site.kl().args(["state", "list", "live", "--state", "live/web"]).exits(0).stdout;
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    assert_eq!(database.value("SELECT DISTINCT source FROM state_versions"), Some("http".into()));
+    let actors = database.value("SELECT DISTINCT actor FROM runs").unwrap();
+    assert!(actors.starts_with("ci ("), "{actors}");
+
+    // Another certificate, without a restart; the old authority vouches for it no longer.
+    let renewed = Certificate::make(&site);
+    server.running().signal(Signal::SIGHUP);
+    server.running().wait_for("the certificate was read again");
+    drop(run(&server, &["plan", "-input=false"]).exits(1));
+    server.authority = Some(renewed.authority);
+    drop(run(&server, &["plan", "-detailed-exitcode", "-input=false"]).exits(0));
+    // One that cannot be used changes nothing.
+    fs::write(&renewed.key, "nothing").unwrap();
+    server.running().signal(Signal::SIGHUP);
+    server.running().wait_for("the certificate stays as it was");
+
+    drop(run(&server, &["destroy", "-auto-approve", "-input=false"]).exits(0));
+    assert_eq!(site.kl().args(["state", "list", "live", "--state", "live/web"]).exits(0).stdout, "");
+    drop(site.kl().args(["db", "check"]).exits(0));
+    // Whoever speaks no TLS is not answered, and harms nobody.
+    let plain = format!("http://{}/healthz", server.address());
+    assert!(block_on(async { Client::new().get(plain).send().await }).is_err());
+    let trusted = Trusted::from_pem(server.authority.as_ref().unwrap().as_bytes()).unwrap();
+    let client = Client::builder().tls_certs_only([trusted]).build().unwrap();
+    for path in ["/healthz", "/readyz"] {
+        let answered = block_on(server.ask(&client, "GET", path, None, ""));
+        assert!(answered.status == 200 && answered.body == "ok\n", "{answered:?}");
+    }
+    let said = server.stops();
+    assert!(said.stderr.contains("Ended") && !said.stderr.contains(&secret[21..]), "{}", said.stderr);
+}
+
+fn a_refusal_is_shown_where_terraform_shows_one(database: &Database) {
+    let site = site(database);
+    let (read, write) = (token(&site, "reader", "**", "read"), token(&site, "ci", "live", "write"));
+    let server = Server::start(&site);
+    let run = |token: &str, args: &[&str]| server.terraform(&site, "live", token, args);
+    drop(run(&write, &["init", "-input=false"]).exits(0));
+    drop(run(&write, &["apply", "-auto-approve", "-input=false"]).exits(0));
+    let before = site.kl().args(["state", "pull", "live"]).exits(0).stdout;
+
+    for args in [&["plan", "-input=false"][..], &["apply", "-auto-approve", "-input=false", "-var=value=2"]] {
+        let said = run(&read, args).exits(1).stderr;
+        assert!(
+            said.contains("refused by kl:") && said.contains("the token \"reader\"") && said.contains("may only read"),
+            "{said}"
+        );
+    }
+    drop(run(&read, &["plan", "-lock=false", "-detailed-exitcode", "-input=false"]).exits(0));
+    assert_eq!(run(&read, &["output", "-raw", "value"]).exits(0).stdout, "1");
+    for args in [
+        &["apply", "-auto-approve", "-input=false", "-lock=false", "-var=value=2"][..],
+        &["state", "rm", "-lock=false", "terraform_data.a"],
+        &["force-unlock", "-force", "x"],
+    ] {
+        let said = run(&read, args).exits(1).stderr;
+        assert!(said.contains("403") || said.contains("invalid auth"), "{args:?}: {said}");
+    }
+    let said = server.terraform(&site, "other", &write, &["plan", "-input=false"]).exits(1).stderr;
+    assert!(said.contains("is for states like \"live\", not for \"other\""), "{said}");
+    let said = run("wrong", &["plan", "-input=false"]).exits(1).stderr;
+    assert!(said.contains("requires auth"), "{said}");
+    drop(site.kl().args(["token", "revoke", "ci"]).exits(0));
+    drop(run(&write, &["plan", "-input=false"]).exits(1));
+
+    assert_eq!(site.kl().args(["state", "pull", "live"]).exits(0).stdout, before);
+    assert_eq!(database.value("SELECT count(*) FROM runs WHERE ended_at IS NULL"), Some("0".into()));
+}
+
+/// Anybody can read what passes in clear.
+#[test]
+fn plain_http_is_for_the_loopback_interface() {
+    let site = Site::new();
+    let serve = |args: &[&str]| site.kl().arg("serve").args(args.iter().copied());
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:8080"] {
+        let said = serve(&["--listen", address]).exits(3).stderr;
+        assert!(said.contains("without TLS") && said.contains("--insecure-listen"), "{said}");
+    }
+    for args in [
+        &["--tls-cert", "none.pem"][..],
+        &["--listen", "somewhere"],
+        &["--tls-cert", "none.pem", "--tls-key", "none.pem"],
+        &["--tls-cert", "none.pem", "--tls-key", "none.pem", "--insecure-listen"],
+    ] {
+        drop(serve(args).exits(3));
+    }
+    let certificate = Certificate::make(&site);
+    let [chain, key] = [&certificate.chain, &certificate.key].map(|path| path.as_str());
+    let said = serve(&["--tls-cert", key, "--tls-key", chain, "--listen", "127.0.0.1:0"]).exits(3).stderr;
+    assert!(said.contains("no certificate in it"), "{said}");
+    // Somebody listens there already.
+    let server = Server::start(&site);
+    let said = serve(&["--listen", server.address()]).exits(3).stderr;
+    assert!(said.contains(&format!("cannot listen on {}", server.address())), "{said}");
+    let other = Server::of(serve(&["--listen", "0.0.0.0:0", "--insecure-listen", "--log", "json"]), None);
+    let port = other.address().rsplit(':').next().unwrap().to_owned();
+    let url = format!("http://127.0.0.1:{port}/healthz");
+    assert!(block_on(async { Client::new().get(url).send().await }).unwrap().status().is_success());
+    // One line of JSON for each request.
+    let line = wait_until("the request is in the log", Duration::from_secs(20), || {
+        other.log().lines().find(|line| line.contains("/healthz")).map(str::to_owned)
+    });
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    assert_eq!((&line["status"], &line["method"], &line["path"]), (&200.into(), &"GET".into(), &"/healthz".into()));
+    let said = other.stops().stderr;
+    assert!(said.contains("There is no token yet"), "{said}");
+    drop(server.dies());
+}
