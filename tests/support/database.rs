@@ -149,6 +149,7 @@ fn fingerprint() -> u64 {
     files.sort();
     let mut hash = DefaultHasher::new();
     for file in files {
+        file.file_name().hash(&mut hash);
         std::fs::read(file).expect("a migration").hash(&mut hash);
     }
     hash.finish()

@@ -123,7 +123,8 @@ impl Database {
     /// One on this server.
     pub(crate) fn postgres(server: &str) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-        let name = format!("kl_test_{}_{}", std::process::id(), now.as_nanos());
+        // The time comes first: by it the library's tests know what a killed test has left, and may be removed.
+        let name = format!("kl_test_{}_{}_{}", now.as_secs(), std::process::id(), now.subsec_nanos());
         let create = format!("CREATE DATABASE {name}");
         block_on(execute_on(server, &create)).unwrap_or_else(|error| panic!("cannot create a database: {error}"));
         let url = with_database(server, &name);
