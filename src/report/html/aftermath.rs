@@ -72,7 +72,7 @@ impl What {
             Self::Refused => "refused",
             Self::Waited => "waited",
             Self::Overtaken => "plan overtaken",
-            Self::Revalidated => "revalidated",
+            Self::Revalidated => "planned again",
             Self::Lost => "lost its lease",
             Self::LeftBehind => "left changes behind",
         }
