@@ -49,11 +49,11 @@ pub async fn carry_out(
     ctx: &Context,
     head: &StateHead,
     errand: Errand,
-    mut work_out: impl FnMut(&Snapshot) -> Result<Option<Change>, KlError>,
+    mut work_out: impl AsyncFnMut(&Snapshot) -> Result<Option<Change>, KlError>,
 ) -> Result<Option<(RunId, Committed)>, KlError> {
     let ctx = &ctx.patient(errand.lease);
     let snapshot = ctx.store.snapshot(head.id, None).await?;
-    let Some(change) = work_out(&snapshot)? else { return Ok(None) };
+    let Some(change) = work_out(&snapshot).await? else { return Ok(None) };
     let run = clock::new_run_id();
     ctx.store
         .run_start(&NewRun {
@@ -96,13 +96,13 @@ async fn reserved(
     head: &StateHead,
     errand: Errand,
     first: Change,
-    work_out: &mut impl FnMut(&Snapshot) -> Result<Option<Change>, KlError>,
+    work_out: &mut impl AsyncFnMut(&Snapshot) -> Result<Option<Change>, KlError>,
 ) -> Result<Option<Committed>, Failure> {
     let mut claims = first.claims;
     for _ in 0..TRIES {
         let held = acquire(ctx, recorder, &claims, errand).await?;
         let snapshot = ctx.store.snapshot(head.id, None).await.map_err(plain)?;
-        let Some(change) = work_out(&snapshot).map_err(plain)? else { return Ok(None) };
+        let Some(change) = work_out(&snapshot).await.map_err(plain)? else { return Ok(None) };
         // Somebody else may have been first, and what there is to do may be more by that.
         let index = ClaimIndex::new(&claims);
         let covered = |claim: &Claim| index.meeting(&claim.pattern).any(|own| own.pattern.covers(&claim.pattern));

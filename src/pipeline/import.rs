@@ -13,7 +13,7 @@ use crate::domain::run::RunKind;
 use crate::domain::state::RowKey;
 use crate::domain::state::document::StateDocument;
 use crate::error::KlError;
-use crate::store::model::{Commit, CommitMode, Committed, LineageRule, RowWrite, Source};
+use crate::store::model::{Commit, CommitMode, Committed, LineageRule, RowWrite, Snapshot, Source};
 
 /// What an import came to.
 pub enum Imported {
@@ -72,7 +72,7 @@ pub async fn import(
         None => LineageRule::OrNew(clock::new_lineage()),
     };
     let errand = Errand { kind: RunKind::Import, lease, wait };
-    let done = errand::carry_out(ctx, &head, errand, |snapshot| {
+    let done = errand::carry_out(ctx, &head, errand, async |snapshot: &Snapshot| {
         // Under the reservation, once more: somebody else may have been first.
         if snapshot.head.serial != head.serial {
             return Err(KlError::failed("another version was committed meanwhile").hint("try again"));

@@ -115,7 +115,7 @@ pub async fn remove(
         (found, missing)
     };
     let snapshot = ctx.store.snapshot(head.id, None).await?;
-    let (mut found, missing) = find(&snapshot);
+    let (mut found, mut missing) = find(&snapshot);
     if found.is_empty() {
         return match removed_before(ctx.store.as_ref(), head, targets).await? {
             Some(serial) => Ok(Removed { rows: Vec::new(), missing: Vec::new(), outcome: Outcome::Before { serial } }),
@@ -125,15 +125,17 @@ pub async fn remove(
     if look {
         return Ok(Removed { rows: found, missing, outcome: Outcome::Looked });
     }
-    let claims: BTreeSet<_> = targets.iter().filter(|target| !missing.contains(target)).map(Target::pattern).collect();
-    let done = errand::carry_out(ctx, head, errand, |snapshot| {
-        found = find(snapshot).0;
+    let done = errand::carry_out(ctx, head, errand, async |snapshot: &Snapshot| {
+        // What was missing before may be there by now: then it is reserved, too.
+        (found, missing) = find(snapshot);
+        let there = targets.iter().filter(|target| !missing.contains(target));
+        let claims: BTreeSet<_> = there.map(Target::pattern).collect();
         if found.is_empty() {
             return Ok(None);
         }
         let writes = found.iter().map(|key| RowWrite { key: key.clone(), body: None }).collect();
         Ok(Some(Change {
-            claims: claims.iter().cloned().map(Claim::write).collect(),
+            claims: claims.into_iter().map(Claim::write).collect(),
             announced: Some(RunEvent::Removing { addresses: targets.iter().map(ToString::to_string).collect() }),
             commit: commit(snapshot, Source::Remove, writes, Vec::new()),
         }))
@@ -204,7 +206,7 @@ pub async fn relocate(
     if look {
         return Ok(Relocated { moves: pairs(&relocation), left: Vec::new(), outcome: Outcome::Looked });
     }
-    let done = errand::carry_out(ctx, head, errand, |snapshot| {
+    let done = errand::carry_out(ctx, head, errand, async |snapshot: &Snapshot| {
         relocation = work_out(snapshot).map_err(refused)?;
         let (writes, soft) = writes(snapshot, &relocation);
         Ok(Some(Change {

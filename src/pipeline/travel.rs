@@ -93,6 +93,21 @@ impl Rollback {
         self.only.is_empty() || key.pattern().is_some_and(covers)
     }
 
+    /// Refuses to take back one address alone of what has moved to another.
+    fn together(&self, differences: &[Difference]) -> Result<(), KlError> {
+        for difference in differences {
+            let Some(from) = &difference.moved_from else { continue };
+            if self.covers(from) != self.covers(&difference.key) {
+                return Err(KlError::usage(format!(
+                    "{from} was {} at serial {}: both have to go back together",
+                    difference.key, self.to
+                ))
+                .hint(format!("name both: --address '{from}' --address '{}'", difference.key.address_text())));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the rows of a snapshot or of the serial have anything that is meant.
     fn check(&self, now: &Snapshot, then: &Snapshot) -> Result<(), KlError> {
         for target in &self.only {
@@ -123,16 +138,7 @@ pub async fn preview(store: &dyn Store, head: &StateHead, rollback: &Rollback) -
     let then = at(store, head, Some(rollback.to)).await?;
     rollback.check(&now, &then)?;
     let mut differences = diff(store, &now, &then).await?;
-    for difference in &differences {
-        let Some(from) = &difference.moved_from else { continue };
-        if rollback.covers(from) != rollback.covers(&difference.key) {
-            return Err(KlError::usage(format!(
-                "{from} was {} at serial {}: both have to go back together",
-                difference.key, rollback.to
-            ))
-            .hint(format!("name both: --address '{from}' --address '{}'", difference.key.address_text())));
-        }
-    }
+    rollback.together(&differences)?;
     differences.retain(|difference| rollback.covers(&difference.key));
     Ok(Preview { from: now.head.serial, differences })
 }
@@ -151,7 +157,12 @@ pub async fn rollback(
 ) -> Result<Option<(RunId, Committed)>, KlError> {
     let then = at(ctx.store.as_ref(), head, Some(rollback.to)).await?;
     let errand = Errand { kind: RunKind::Rollback, lease, wait };
-    errand::carry_out(ctx, head, errand, |now| Ok(way_back(rollback, now, &then))).await
+    // Looked at again each time: what stood at an address may have moved since the preview.
+    errand::carry_out(ctx, head, errand, async |now: &Snapshot| {
+        rollback.together(&diff(ctx.store.as_ref(), now, &then).await?)?;
+        Ok(way_back(rollback, now, &then))
+    })
+    .await
 }
 
 /// What has to change for the rows to be as they were; none where they are.

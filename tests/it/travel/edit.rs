@@ -8,13 +8,14 @@ use super::{pull, state};
 use crate::harness::database::{Backend, Database};
 use crate::harness::site::Site;
 use crate::harness::terraform::Plain;
-use crate::stage::{CHAIN, Gates, assert_tidy};
+use crate::stage::{CHAIN, Gates, assert_tidy, wait_for_runs};
 
 on_both_databases!(
     rm_and_mv_do_what_terraform_does,
     rm_and_mv_are_runs_with_their_actor,
     the_life_of_a_resource_goes_on_after_a_move,
     rm_and_mv_wait_for_nobody_who_holds_the_rows,
+    what_comes_while_rm_waits_is_reserved_before_it_goes,
     the_same_command_again_finds_it_done,
     dependencies_follow_a_move,
 );
@@ -224,6 +225,31 @@ fn the_life_of_a_resource_goes_on_after_a_move(database: &Database) {
     assert!(told.contains(&"moved terraform_data.last from terraform_data.c[1]".to_owned()), "{told:?}");
     assert!(told.contains(&"moved module.y[0].terraform_data.z[0] from terraform_data.c[0]".to_owned()), "{told:?}");
     assert_eq!(told.len(), 3, "{told:?}");
+}
+
+/// What was not there yet when somebody asked for its removal is reserved like the rest, once it is there.
+fn what_comes_while_rm_waits_is_reserved_before_it_goes(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("--var={}", gates.var());
+    drop(site.kl().args(["apply", "live", &var]).exits(0));
+    site.write("live/main.tf", &format!("{CHAIN}resource \"terraform_data\" \"fresh\" {{ input = 1 }}\n"));
+    gates.close("apply");
+    let running = site.kl().args(["apply", "live", &var, "--var", "value=3", "--actor", "alice"]).spawn();
+    gates.reached("apply");
+    let names = ["terraform_data.slow", "terraform_data.fresh"];
+    let waits = state(&site, &["rm", names[0], names[1], "--wait", "1m"]).spawn();
+    wait_for_runs(database, "waiting", 1);
+    gates.open("apply");
+    drop(running.exits(0));
+    drop(waits.exits(0));
+    let reserved = "SELECT DISTINCT pattern FROM resource_reservations v JOIN runs r ON r.id = v.run_id
+                    WHERE r.kind = 'remove' AND v.acquired_at IS NOT NULL ORDER BY pattern";
+    let reserved: Vec<String> = database.rows(reserved).into_iter().flatten().flatten().collect();
+    assert_eq!(reserved, [names[1], names[0]]);
+    let left = site.kl().args(["state", "list", "live"]).exits(0).stdout;
+    assert_eq!(left, "terraform_data.first\nterraform_data.later\n");
 }
 
 fn rm_and_mv_wait_for_nobody_who_holds_the_rows(database: &Database) {
