@@ -3,17 +3,17 @@
 
 mod line;
 
-use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use camino::Utf8Path;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
@@ -164,23 +164,75 @@ async fn execute(
         }
     }
     let shown = plain(&program.display().to_string());
+    let cannot_wait = |error| KlError::failed(format!("{shown} cannot be waited for")).because(error);
+    let mut signals = Signals::listen().map_err(cannot_wait)?;
+    if session.stop.interrupt.is_cancelled() {
+        return Err(KlError::failed(format!("interrupted before {shown} began")));
+    }
     let mut child =
         command.spawn().map_err(|error| KlError::usage(format!("{shown} cannot be started")).because(error))?;
-    wait(&mut child).await.map_err(|error| KlError::failed(format!("{shown} cannot be waited for")).because(error))
+    wait(&mut child, &mut signals).await.map_err(cannot_wait)
+}
+
+/// The signals that would end kl before it has freed its lock.
+struct Signals {
+    interrupt: UnixSignal,
+    terminate: UnixSignal,
+    quit: UnixSignal,
+    /// None where it is ignored, as `nohup` has it: then it stays so for the command, too.
+    hangup: Option<UnixSignal>,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        let hangup = if ignored(Signal::SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, quit: signal(SignalKind::quit())?, hangup })
+    }
+
+    async fn next(&mut self) -> Signal {
+        let Self { interrupt, terminate, quit, hangup } = self;
+        let hung_up = async {
+            match hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = interrupt.recv() => Signal::SIGINT,
+            _ = terminate.recv() => Signal::SIGTERM,
+            _ = quit.recv() => Signal::SIGQUIT,
+            _ = hung_up => Signal::SIGHUP,
+        }
+    }
+}
+
+/// Whether this process was started with a signal ignored; not, where that cannot be seen.
+fn ignored(signal: Signal) -> bool {
+    let status = bounded::file(Utf8Path::new("/proc/self/status"), MAX_TEXT).unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    mask & (1 << (signal as u32 - 1)) != 0
+}
+
+/// Whether we stand in the foreground of a terminal: it sends Ctrl-C, Ctrl-\ and its end to the command as well, whatever
+/// the standard input is. Terraform takes a second interrupt for an order to drop everything.
+fn in_the_foreground() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp()))
 }
 
 /// Waits for the end, and hands on signals that the command does not get by itself.
-async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
-    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    // A terminal sends Ctrl-C to both of us, and Terraform takes a second one for an order to drop everything.
-    let terminal = std::io::stdin().is_terminal();
+async fn wait(child: &mut Child, signals: &mut Signals) -> std::io::Result<ExitStatus> {
+    // Asked before any signal comes: when the terminal is gone there is nobody left to ask.
+    let foreground = in_the_foreground();
     loop {
         let heard = tokio::select! {
             status = child.wait() => return status,
-            _ = int.recv() => Signal::SIGINT,
-            _ = term.recv() => Signal::SIGTERM,
+            heard = signals.next() => heard,
         };
-        if heard == Signal::SIGINT && terminal {
+        if heard != Signal::SIGTERM && foreground {
             continue;
         }
         if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok())

@@ -3,14 +3,20 @@
 use std::fs;
 use std::io::Write as _;
 
+use nix::sys::signal::Signal;
+
 use crate::backend::{listed, site};
 use crate::harness::database::Database;
 use crate::harness::kl::Running;
 use crate::harness::site::Site;
 use crate::harness::terraform::program;
-use crate::stage::{CHAIN, Gates, runs};
+use crate::stage::{CHAIN, Gates, runs, wait_for_runs};
 
-on_both_databases!(terraform_asks_at_the_terminal_and_is_answered, ctrl_c_at_the_terminal_reaches_terraform_once);
+on_both_databases!(
+    terraform_asks_at_the_terminal_and_is_answered,
+    ctrl_c_at_the_terminal_reaches_terraform_once,
+    the_lock_is_free_when_the_terminal_is_gone,
+);
 
 /// A terminal with kl at it, and a keyboard.
 struct Terminal {
@@ -62,19 +68,41 @@ fn terraform_asks_at_the_terminal_and_is_answered(database: &Database) {
     assert!(runs(database, "reserved").is_empty());
 }
 
+/// Also when the standard input is something else, as in `yes | kl exec …`.
 fn ctrl_c_at_the_terminal_reaches_terraform_once(database: &Database) {
+    for (nth, input) in ["", "</dev/null"].into_iter().enumerate() {
+        let site = site(database, CHAIN);
+        let gates = Gates::new(&site);
+        drop(Terminal::exec(&site, "keys-init", "init -no-color").shows.exits(0));
+        gates.close("apply");
+        let apply = format!("apply -auto-approve -no-color -var={} -var=value={nth} {input}", gates.var());
+        let mut terminal = Terminal::exec(&site, "keys", &apply);
+        gates.reached("apply");
+        terminal.types(b"\x03");
+        terminal.shows.wait_to_print("Interrupt received", 1);
+        let said = terminal.shows.exits(1).stdout;
+        assert!(!said.contains("Two interrupts received"), "{said}");
+        // What was finished is in the state, and the lock is free.
+        assert_eq!(listed(&site), ["terraform_data.first", "terraform_data.slow"]);
+        assert!(runs(database, "reserved").is_empty());
+    }
+}
+
+/// As when a window is closed or a connection breaks: the terminal's end reaches both, and kl outlives its command.
+fn the_lock_is_free_when_the_terminal_is_gone(database: &Database) {
     let site = site(database, CHAIN);
     let gates = Gates::new(&site);
     drop(Terminal::exec(&site, "keys-init", "init -no-color").shows.exits(0));
     gates.close("apply");
     let apply = format!("apply -auto-approve -no-color -var={}", gates.var());
-    let mut terminal = Terminal::exec(&site, "keys", &apply);
+    let terminal = Terminal::exec(&site, "keys", &apply);
     gates.reached("apply");
-    terminal.types(b"\x03");
-    terminal.shows.wait_to_print("Interrupt received", 1);
-    let said = terminal.shows.exits(1).stdout;
-    assert!(!said.contains("Two interrupts received"), "{said}");
-    // What was finished is in the state, and the lock is free.
-    assert_eq!(listed(&site), ["terraform_data.first", "terraform_data.slow"]);
-    assert!(runs(database, "reserved").is_empty());
+    terminal.shows.signal(Signal::SIGKILL);
+    drop(terminal.shows.ends());
+    gates.open("apply");
+    wait_for_runs(database, "reserved", 0);
+    assert_eq!(
+        database.value("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL"),
+        Some("0".into())
+    );
 }
