@@ -133,7 +133,7 @@ PY
 now() { date +%s.%N; }
 took=
 measure() { # the best of three
-  local best= began this
+  local best="" began this
   for _ in 1 2 3; do
     began=$(now)
     (cd "$work/repo" && "$KL" "$@") >"$work/out" 2>&1 || { cat "$work/out" >&2; fail "kl $* failed"; }

@@ -1,5 +1,7 @@
 # What the benchmarks have in common; they source it. Sets `terraform`, `KL` and `work` (a directory that is removed at
 # the end).
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # for those that source it
 
 fail() {
   printf '%s: %s\n' "$0" "$*" >&2
