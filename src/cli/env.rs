@@ -44,6 +44,7 @@ pub const READ: &[(&str, &str)] = &[
     ("CI_PROJECT_URL", "GitLab: the project's page"),
     ("CI_SERVER_TLS_CA_FILE", "GitLab: certificate authorities to trust"),
     ("TF_WORKSPACE", "the Terraform workspace"),
+    ("TF_CLI_ARGS", "whether `kl exec` would run without a lock; the same with the name of a command behind it"),
     ("TF_DATA_DIR", "where the checkout's init has left what it knows of the backend, for `kl state adopt`"),
     ("HOME", "where the provider cache is, without XDG_CACHE_HOME"),
     ("XDG_CACHE_HOME", "where the provider cache is"),

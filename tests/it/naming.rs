@@ -97,5 +97,5 @@ fn the_status_leaves_out_what_was_planned_once_and_never_applied() {
     // Asked for by name it is shown.
     assert!(status(&["--state", "prdo"]).stdout.starts_with("prdo at serial 0\n"));
     site.kl().args(["apply", "live", "--state", "prod", "--auto-approve"]).exits(0);
-    assert_eq!(status(&[]).stdout, "prod at serial 1\n  nothing is running, nothing is reserved\n");
+    assert_eq!(status(&[]).stdout, "prod at serial 1\n  · nothing is running, nothing is reserved\n");
 }
