@@ -14,27 +14,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 RUNS=${RUNS:-100000}
 
-fail() {
-  printf 'benches/history.sh: %s\n' "$*" >&2
-  exit 1
-}
+# shellcheck source=measure.sh
+. benches/measure.sh
 command -v python3 >/dev/null || fail "python3 is needed to write the history"
-if [ -z "${KL:-}" ]; then
-  cargo build --release --quiet
-  KL=${CARGO_TARGET_DIR:-target}/release/kl
-fi
-KL=$(realpath "$KL")
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/kl-history.XXXXXX")
-databases=() # those that have to be dropped
-cleanup() {
-  for name in "${databases[@]}"; do
-    psql --quiet "$KL_TEST_POSTGRES_URL" -c "DROP DATABASE $name WITH (FORCE)" || true
-  done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-unset KL_DATABASE_URL
 mkdir -p "$work/repo/.git" "$work/repo/long"
 cat >"$work/state.json" <<'JSON'
 {
@@ -130,17 +112,15 @@ PY
   fi
 }
 
-now() { date +%s.%N; }
-took=
-measure() { # the best of three
-  local best="" began this
+best() { # the least time of three, in `took`
+  local least="" began this
   for _ in 1 2 3; do
     began=$(now)
     (cd "$work/repo" && "$KL" "$@") >"$work/out" 2>&1 || { cat "$work/out" >&2; fail "kl $* failed"; }
     this=$(awk -v a="$began" -v b="$(now)" 'BEGIN { printf "%.3f", b - a }')
-    best=$(awk -v a="${best:-9999}" -v b="$this" 'BEGIN { printf "%.3f", a < b ? a : b }')
+    least=$(awk -v a="${least:-9999}" -v b="$this" 'BEGIN { printf "%.3f", a < b ? a : b }')
   done
-  took=$best
+  took=$least
 }
 
 run() { printf '01900000-0000-7000-8000-%012x' "$1"; }
@@ -155,10 +135,10 @@ on() { # the name of the database, its kind, and the addresses of a long and a s
     local line=$1 on_long on_short
     shift
     local -a wanted=("${@//RUN/$(run $((RUNS / 2)))}")
-    measure --database "$long" "${wanted[@]//SERIAL/$((RUNS / 2))}"
+    best --database "$long" "${wanted[@]//SERIAL/$((RUNS / 2))}"
     on_long=$took
     wanted=("${@//RUN/$(run 50)}")
-    measure --database "$short" "${wanted[@]//SERIAL/50}"
+    best --database "$short" "${wanted[@]//SERIAL/50}"
     on_short=$took
     printf '%-58s %8s %8s\n' "$line" "$on_long" "$(awk -v a="$on_long" -v b="$on_short" 'BEGIN { printf "%.1f", a / b }')"
   }
@@ -181,13 +161,10 @@ on() { # the name of the database, its kind, and the addresses of a long and a s
 
 on SQLite sqlite "$work/long.db" "$work/short.db"
 if [ -n "${KL_TEST_POSTGRES_URL:-}" ]; then
-  command -v psql >/dev/null || fail "psql is needed to make a database"
-  for name in "kl_long_$$" "kl_short_$$"; do
-    psql --quiet "$KL_TEST_POSTGRES_URL" -c "CREATE DATABASE $name"
-    databases+=("$name")
-  done
-  address() { sed -E "s,(postgres(ql)?://[^/]*)/[^?]*,\1/$1," <<<"$KL_TEST_POSTGRES_URL"; }
-  on PostgreSQL postgres "$(address "kl_long_$$")" "$(address "kl_short_$$")"
+  make_database
+  long=$made
+  make_database
+  on PostgreSQL postgres "$long" "$made"
 else
   printf '\nPostgreSQL is not measured: KL_TEST_POSTGRES_URL is not set.\n'
 fi
