@@ -104,13 +104,9 @@ pub async fn run(session: &Session, mut args: ApplyArgs) -> Result<Exit, KlError
 }
 
 pub(super) fn told(report: &ApplyReport) -> String {
-    if let Some(version) = &report.applied_before {
-        let run = version.run.map(|run| format!(" by run {run}")).unwrap_or_default();
-        return format!(
-            "{} Nothing to do: the spec was already applied, and committed as serial {}{run}.\n",
-            good("✓"),
-            version.serial
-        );
+    if let Some(before) = &report.done_before {
+        let run = before.run.map(|run| format!(" by run {run}")).unwrap_or_default();
+        return format!("{} Nothing to do: {}{run}.\n", good("✓"), before.reason());
     }
     match report.status {
         RunStatus::Noop => format!("{} Nothing to do.\n", good("✓")),
@@ -138,8 +134,8 @@ fn document(spec: &PlanSpec, report: Option<&ApplyReport>, failure: Option<&Appl
         "run": report.map(|report| report.run).or(failure.and_then(|failure| failure.run)),
         "result": report.map(|report| report.status),
         "serial": report.and_then(|report| report.serial),
-        "applied_before": report.and_then(|report| report.applied_before.as_ref()).map(|version| {
-            json!({ "serial": version.serial, "run": version.run })
+        "applied_before": report.and_then(|report| report.done_before).map(|before| {
+            json!({ "serial": before.serial, "run": before.run, "recovered": before.recovered })
         }),
         "rows_opened": report.map(|report| report.rows_opened),
         "rows_closed": report.map(|report| report.rows_closed),

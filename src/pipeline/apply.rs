@@ -22,7 +22,7 @@ use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::conflict;
 use crate::report::event::Stage;
-use crate::store::model::{StateHead, Version};
+use crate::store::model::StateHead;
 use crate::store::{Held, StoreError};
 
 /// How an apply is to be done.
@@ -56,7 +56,31 @@ pub struct ApplyReport {
     /// Rows whose former content ended.
     pub rows_closed: usize,
     /// The version that an earlier apply of the same spec has made, when that is why there was nothing to do.
-    pub applied_before: Option<Version>,
+    pub done_before: Option<DoneBefore>,
+}
+
+/// What an earlier apply of a spec came to, so that nothing is left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DoneBefore {
+    /// The version.
+    pub serial: Serial,
+    /// The run that made it.
+    pub run: Option<RunId>,
+    /// Whether that apply was cut off or failed, and a recovery has committed what it had done.
+    pub recovered: bool,
+}
+
+impl DoneBefore {
+    /// Why there is nothing to do, as the rest of a sentence.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let how = if self.recovered {
+            "an earlier apply of the spec had done all of it, and was recovered"
+        } else {
+            "the spec was already applied, and committed"
+        };
+        format!("{how} as serial {}", self.serial)
+    }
 }
 
 /// A failed apply: the run is recorded and ended, this is what to tell.
@@ -270,13 +294,12 @@ async fn story(
         .record(RunEvent::SpecLoaded { spec: spec.id, source_serial: spec.state.serial, trunk_serial: head.serial })
         .await?;
     if !spec.has_changes() {
-        return ended(ctx, recorder, RunStatus::Noop).await;
+        return nothing_left(ctx, recorder, None).await;
     }
     // The same job run again, or a second one for the same merge: what it promises has been done.
     if let Some(version) = stale::applied_before(ctx, head.id, spec).await? {
-        let reason = format!("the spec has been applied already, as serial {}", version.serial);
-        let report = ended_because(ctx, recorder, RunStatus::Noop, Some(reason)).await?;
-        return Ok(ApplyReport { applied_before: Some(version), ..report });
+        let before = DoneBefore { serial: version.serial, run: version.run, recovered: false };
+        return nothing_left(ctx, recorder, Some(before)).await;
     }
     // Refused early where it can be, before anybody is kept waiting; what counts is the check under the reservation.
     let early = stale::since(&*ctx.store, head.id, spec).await?;
@@ -429,19 +452,24 @@ fn version_differences(before: &Tools, now: &Tools) -> Vec<String> {
     differences
 }
 
-async fn ended(ctx: &Context, recorder: &Recorder, status: RunStatus) -> Result<ApplyReport, Box<Halt>> {
-    ended_because(ctx, recorder, status, None).await
+async fn nothing_left(
+    ctx: &Context,
+    recorder: &Recorder,
+    before: Option<DoneBefore>,
+) -> Result<ApplyReport, Box<Halt>> {
+    ended(ctx, recorder, RunStatus::Noop, before).await
 }
 
-async fn ended_because(
+async fn ended(
     ctx: &Context,
     recorder: &Recorder,
     status: RunStatus,
-    reason: Option<String>,
+    done_before: Option<DoneBefore>,
 ) -> Result<ApplyReport, Box<Halt>> {
+    let reason = done_before.as_ref().map(DoneBefore::reason);
     recorder.record(RunEvent::Ended { status: status.word().to_owned(), reason }).await?;
     ctx.store.run_end(recorder.run(), &RunEnd::plain(status)).await?;
-    Ok(ApplyReport { run: recorder.run(), status, serial: None, rows_opened: 0, rows_closed: 0, applied_before: None })
+    Ok(ApplyReport { run: recorder.run(), status, serial: None, rows_opened: 0, rows_closed: 0, done_before })
 }
 
 async fn under_reservation(
@@ -457,7 +485,7 @@ async fn under_reservation(
     let stale = !staleness.fresh();
     checked(recorder, staleness, rules).await?;
     if options.dry_run {
-        return ended(ctx, recorder, RunStatus::DryRun).await;
+        return ended(ctx, recorder, RunStatus::DryRun, None).await;
     }
     let snapshot = ctx.store.snapshot(held.state(), None).await?;
     leftover::sweep(ctx.store.as_ref()).await;
@@ -490,7 +518,8 @@ async fn under_reservation(
         recorder.record(RunEvent::Revalidated { relation: ready.relation.word().to_owned() }).await?;
     }
     if ready.nothing_left {
-        return ended(ctx, recorder, RunStatus::Noop).await;
+        let before = done.last.map(|(serial, run)| DoneBefore { serial, run, recovered: true });
+        return nothing_left(ctx, recorder, before).await;
     }
     ctx.store.run_advance(recorder.run(), RunStatus::Applying).await?;
     let applied = match Box::pin(execute::apply(ctx, recorder, &bench, held, &ready)).await {
@@ -517,7 +546,7 @@ async fn under_reservation(
             serial: Some(committed.serial),
             rows_opened: committed.rows_opened,
             rows_closed: committed.rows_closed,
-            applied_before: None,
+            done_before: None,
         }),
         Err(error) => {
             // The objects are real by now: their record has to survive, and their rows stay reserved.

@@ -126,6 +126,7 @@ pub async fn done_by_same_spec(ctx: &Context, state: StateId, spec: &PlanSpec) -
     let mut done = Done::default();
     for change in super::stale::changes(ctx.store.as_ref(), state, spec).await? {
         if change.spec == Some(spec.id) {
+            done.last = done.last.max(Some((change.serial, change.run)));
             let address = change.key.address_text();
             if change.gone && matches!(change.key, RowKey::Object { deposed: None, .. }) {
                 done.gone.insert(address.clone());

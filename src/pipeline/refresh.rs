@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::bench::Bench;
 use super::record::Recorder;
 use super::reserve::{self, Heartbeat};
-use super::{Context, Project};
+use super::{Context, Project, leftover};
 use crate::clock;
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::reservation::{Blocker, Claim};
@@ -67,6 +67,7 @@ pub async fn refresh(
     project: &Project,
     options: &RefreshOptions,
 ) -> Result<RefreshReport, RefreshFailure> {
+    leftover::sweep(ctx.store.as_ref()).await;
     let bench = Bench::prepare(ctx, project).await?;
     let Some(head) = ctx.store.state_find(&project.state).await? else {
         return Err(KlError::usage(format!("the database has no state {:?}", project.state.as_str()))

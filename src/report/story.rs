@@ -3,7 +3,7 @@
 use super::phrase::Phrase;
 use super::style::{bold, count, dim, good, loud, warn};
 use crate::domain::plan::compare::Relation;
-use crate::domain::run::event::{ChangedRow, RunEvent};
+use crate::domain::run::event::{ChangedRow, RecordedEvent, RunEvent};
 
 /// So many rows are named in one line; the rest is counted.
 const MAX_NAMED: usize = 5;
@@ -62,6 +62,15 @@ impl Told {
             Tone::Step => bold(text),
         }
     }
+}
+
+/// Why a run ended as it did, when its timeline says so.
+#[must_use]
+pub fn ended_because(events: &[RecordedEvent]) -> Option<&str> {
+    events.iter().rev().find_map(|recorded| match &recorded.event {
+        RunEvent::Ended { reason, .. } => reason.as_deref(),
+        _ => None,
+    })
 }
 
 fn rows(all: &[ChangedRow]) -> Vec<String> {

@@ -258,7 +258,7 @@ async fn applied(
         Ok(report) => {
             job.session.out.say(&crate::cli::apply::told(&report));
             let word = if report.status == RunStatus::Committed { Word::Committed } else { Word::Noop };
-            let before = report.applied_before.as_ref().map(|version| version.serial);
+            let before = report.done_before.map(|before| before.serial);
             Outcome {
                 run: Some(report.run),
                 serial: report.serial.or(before),

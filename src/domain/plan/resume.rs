@@ -7,6 +7,7 @@ use super::action::Action;
 use super::compare::{Comparison, Difference, Relation};
 use super::fingerprint::covered;
 use super::spec::{PlanSpec, WriteEntry};
+use crate::domain::id::{RunId, Serial};
 
 /// What recoveries of a spec's earlier applies have brought into the trunk, by address; outputs are `output.NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,6 +18,8 @@ pub struct Done {
     pub gone: BTreeSet<String>,
     /// What they were working on when they were cut off: it may have come to its end in reality, which planning sees.
     pub begun: BTreeSet<String>,
+    /// The newest serial that they made, and the run that made it.
+    pub last: Option<(Serial, Option<RunId>)>,
 }
 
 impl Done {

@@ -58,7 +58,13 @@ pub fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> 
             let line = if done.is_empty() { line } else { line.own_and(": ").and(&Inline::text(&done)) };
             line.own_and(". The plan was made at serial ").and(&from).own_and(".")
         }
-        Status::Applied(None) => Inline::own("There was nothing to do: the state already is what the plan asked for."),
+        Status::Applied(None) => {
+            let line = Inline::own("There was nothing to do: ");
+            match story::ended_because(&apply.events) {
+                Some(reason) => line.and(&Inline::text(reason)).own_and("."),
+                None => line.own_and("the state already is what the plan asked for."),
+            }
+        }
         Status::Conflict(_) => Inline::own("**Nothing was changed.** Others have reserved what this apply needs."),
         Status::Refused => Inline::own(
             "**Nothing was changed.** The reviewed plan no longer held when it was to be applied, and kl applies only what was reviewed.",

@@ -142,6 +142,17 @@ fn after_the_merge_a_plan_that_no_longer_held() {
 }
 
 #[test]
+fn after_the_merge_of_what_a_recovery_had_brought_in() {
+    let mut events: Vec<(i64, RunEvent)> = fixture::beginning();
+    let reason = "an earlier apply of the spec had done all of it, and was recovered as serial 42".to_owned();
+    events.push((604, RunEvent::Ended { status: "noop".to_owned(), reason: Some(reason) }));
+    let text = github(&fixture::merged(fixture::apply(fixture::run(RunStatus::Noop), events)));
+    let told =
+        "There was nothing to do: an earlier apply of the spec had done all of it, and was recovered as serial 42.";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
 fn a_merge_request_on_gitlab() {
     let mut view = fixture::neighbours();
     view.server_url = Some("https://git.example.com".to_owned());

@@ -8,7 +8,7 @@ use crate::domain::run::event::{ChangedRow, RecordedEvent, ResourceStep, RunEven
 use crate::domain::run::fidelity::Fidelity;
 use crate::report::phrase::Phrase;
 use crate::report::plan::{Counts, via_words};
-use crate::report::story::Tone;
+use crate::report::story::{Tone, ended_because};
 use crate::report::style::{between, count, duration};
 use crate::report::{cells, conflict};
 
@@ -199,7 +199,8 @@ pub(super) fn outcome(story: &RunFacts) -> Vec<Point> {
             RunStatus::Noop | RunStatus::DryRun => Tone::Good,
             _ => Tone::Alarm,
         };
-        let why = run.error.iter().flat_map(|error| error.lines()).map(|line| Phrase::default().prose(line)).collect();
+        let reason = run.error.as_deref().or_else(|| ended_because(&story.apply.events));
+        let why = reason.into_iter().flat_map(str::lines).map(|line| Phrase::default().prose(line)).collect();
         points.push(point(Topic::Outcome, tone, phrase, why));
     } else {
         points.push(point(Topic::Outcome, Tone::Waits, Phrase::own("It has not ended yet"), Vec::new()));

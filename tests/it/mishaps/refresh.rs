@@ -82,4 +82,7 @@ fn a_mishap_at_any_step_of_a_refresh(database: &Database) {
         drifted.comes_back(mishap);
     });
     lab.everything_ended();
+    // What the dead have left, the next refresh clears away.
+    template.drifted(&lab, "last").comes_back("nothing");
+    assert_eq!(lab.site.leftovers(), Vec::<String>::new());
 }

@@ -15,6 +15,7 @@ fn relation(reviewed: &PlanJson, now: &PlanJson, changed: &[&str]) -> Relation {
         changed: changed.iter().filter(|text| !text.ends_with('?')).map(name).collect(),
         gone: changed.iter().filter(|text| text.ends_with('!')).map(name).collect(),
         begun: changed.iter().filter(|text| text.ends_with('?')).map(name).collect(),
+        last: None,
     };
     let spec = spec(reviewed);
     resumed(&spec, compare(&spec, now, false, &KEY).unwrap(), &done).relation
