@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How long plain Terraform takes on a state that kl keeps (`kl exec`), beside Terraform's own `pg` backend on the same
-# machine in the same run:
+# How long plain Terraform takes on a state that kl keeps (`kl serve`, `kl exec`), beside Terraform's own `pg` backend on
+# the same machine in the same run:
 #
 #   ./benches/backend.sh                 5,000 resources
 #   SIZE=500 ./benches/backend.sh
@@ -51,7 +51,8 @@ with() {
     esac
     measure "${program[@]}" "${arguments[@]}" -input=false
     : "${base[$step]:=$took}"
-    case $name in kl*) ;; *) own=- ;; esac
+    # What runs is Terraform itself.
+    case $name in "kl exec"*) ;; *) own=- ;; esac
     row "$step, $name" "$took" "$own" "$(ratio "$took" "${base[$step]}")"
   done
   cd - >/dev/null
@@ -67,9 +68,33 @@ else
   with "terraform, local" '"local" {}' "$terraform"
 fi
 
+# Leaves in `server` the process of a server, and its address in TF_HTTP_ADDRESS and the like.
+serve() { # the address of its database
+  local url token
+  token=$("$KL" --database "$1" token create bench --states bench --role write --expires-in 1h --quiet)
+  "$KL" --database "$1" serve --color never --listen 127.0.0.1:0 2>"$work/server.log" &
+  server=$!
+  url=
+  for _ in $(seq 100); do
+    url=$(sed -n 's/^Listening on \(http:[^;]*\);.*/\1/p' "$work/server.log")
+    [ -z "$url" ] || break
+    sleep 0.1
+  done
+  [ -n "$url" ] || fail "the server does not listen: $(cat "$work/server.log")"
+  url+=/states/bench
+  export TF_HTTP_ADDRESS=$url TF_HTTP_LOCK_ADDRESS=$url TF_HTTP_UNLOCK_ADDRESS=$url
+  export TF_HTTP_USERNAME=bench TF_HTTP_PASSWORD=$token
+}
+
 through_kl() { # the name of the database, its address
+  local server
   "$KL" --database "$2" db migrate >/dev/null
-  with "kl exec, $1" '"http" {}' "$KL" --database "$2" exec --state bench -- "$terraform"
+  serve "$2"
+  with "kl serve, $1" '"http" {}' "$terraform"
+  kill "$server"
+  wait "$server" || true
+  unset TF_HTTP_ADDRESS TF_HTTP_LOCK_ADDRESS TF_HTTP_UNLOCK_ADDRESS TF_HTTP_USERNAME TF_HTTP_PASSWORD
+  with "kl exec, $1" '"http" {}' "$KL" --database "$2" exec --state bench-exec -- "$terraform"
 }
 through_kl SQLite "$work/kl.db"
 on_postgres through_kl

@@ -15,10 +15,11 @@ pub fn start(cli: &Cli, env: &EnvSnapshot) {
         Command::Serve(args) => Some(args),
         _ => None,
     };
+    // A busy database is no news for whoever uses kl: sqlx would print a slow statement whole, and that can be a schema.
     let level = match (cli.global.verbose, serve) {
-        (0, None) => "warn",
-        (0, Some(_)) => "kl_runner::server=info,kl_runner::cli::serve=info,warn",
-        (1, _) => "kl_runner=info,warn",
+        (0, None) => "warn,sqlx=error",
+        (0, Some(_)) => "kl_runner::server=info,kl_runner::cli::serve=info,warn,sqlx=error",
+        (1, _) => "kl_runner=info,warn,sqlx=error",
         (2, _) => "kl_runner=debug,info",
         _ => "trace",
     };
