@@ -111,10 +111,14 @@ impl fmt::Display for StateName {
 pub struct Serial(pub i64);
 
 impl Serial {
+    /// The highest serial that a document from outside may have: above it there is still room for more versions than
+    /// anybody could write.
+    pub const HIGHEST: Self = Self(i64::MAX / 2);
+
     /// The serial of the next commit.
     #[must_use]
     pub fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 

@@ -42,9 +42,9 @@ pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
-    LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, PlainLock, PlanResult, PostedComment, ProjectRecord,
-    RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest,
-    StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
+    LockOnce, LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, PlainLock, PlanResult, PostedComment,
+    ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead,
+    StoredRequest, StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
 };
 
 /// Why the store could not do what was asked.
@@ -445,9 +445,20 @@ pub trait Store: Send + Sync {
         commit: &Commit,
     ) -> Result<LockWrite, StoreError>;
 
+    /// Takes the lock as in [`Store::lock_take`] without a place in the queue, writes as in [`Store::lock_write`], and gives
+    /// the lock back, all in one transaction: so it cannot stay, whatever becomes of whoever asked. The run is recorded with
+    /// the events of all three.
+    async fn lock_once(
+        &self,
+        run: &NewRun,
+        info: &LockInfo,
+        base: Serial,
+        commit: &Commit,
+    ) -> Result<LockOnce, StoreError>;
+
     /// Ends the lock of a plain Terraform, with an event, and its run: `committed` or `noop` when it was returned,
-    /// `failed` when it was left behind, `aborted` when it was taken away; or a place in the queue, as `conflict`. Never touches any other reservation. To return
-    /// a lock twice changes nothing.
+    /// `failed` when it was left behind, `aborted` when it was taken away; or a place in the queue, as `conflict`. Never
+    /// touches any other reservation. To return a lock twice changes nothing, also when another one is held by then.
     async fn lock_free(&self, state: StateId, end: &LockEnd, by: &Actor) -> Result<LockFreed, StoreError>;
 
     /// Remembers what the forge says of a request now, and returns what is known of it then. The last word counts,

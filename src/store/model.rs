@@ -21,7 +21,7 @@ use crate::domain::state::{Body, ContentHash, Row, RowKey};
 pub use crate::domain::state::Touched;
 pub use check::{CheckReport, Invariant, Looked, Violation};
 pub use garbage::{Garbage, GarbageKind, Retention};
-pub use lock::{LockEnd, LockFreed, LockTaken, LockWrite, PlainLock};
+pub use lock::{LockEnd, LockFreed, LockOnce, LockTaken, LockWrite, PlainLock};
 pub use request::{
     ApplyRecord, ApplyResult, CommentLock, Noted, OpenSpec, PlanOutcome, PlanRecord, PlanResult, PostedComment,
     ProjectPlace, ProjectRecord, RequestFacts, RequestQuery, SpecAt, StoredRequest,

@@ -125,7 +125,8 @@ fn serial(value: &RawValue) -> Result<Serial, DocumentError> {
     } else if digits.len() < token.len() {
         Err(DocumentError::NegativeSerial)
     } else {
-        token.parse().map(Serial).map_err(|_| DocumentError::HugeSerial)
+        let serial = token.parse().ok().map(Serial);
+        serial.filter(|serial| *serial <= Serial::HIGHEST).ok_or(DocumentError::HugeSerial)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::id::{Actor, RunId, Serial, StateId};
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{RunKind, RunStatus};
-use crate::store::model::{CommitMode, LockEnd, LockFreed, LockTaken, LockWrite, Source};
+use crate::store::model::{CommitMode, LockEnd, LockFreed, LockOnce, LockTaken, LockWrite, Source};
 use crate::store::{Store, StoreError};
 
 fn id(text: &str) -> LockId {
@@ -197,6 +197,49 @@ pub(super) async fn a_state_is_written_by_the_holder_of_its_lock_alone(f: &Fixtu
     let unknown = f.store.lock_free(state, &LockEnd::Returned(id("never")), &alice()).await.unwrap();
     assert_eq!(unknown, LockFreed::NotLocked);
     assert!(matches!(by("one", 8).await, Ok(LockWrite::NotLocked)));
+    // Also once somebody else has the lock, who keeps it.
+    let other = granted(take(&*f.store, state, "two").await);
+    let freed = f.store.lock_free(state, &LockEnd::Returned(id("one")), &alice()).await.unwrap();
+    assert_eq!(freed, LockFreed::Freed(run));
+    assert_eq!(f.store.lock_find(state).await.unwrap().unwrap().run, other);
+    f.store.lock_free(state, &LockEnd::Returned(id("two")), &alice()).await.unwrap();
+    f.held(state, "bob", "w *").await;
+}
+
+pub(super) async fn a_lock_for_one_write_is_taken_and_given_back_at_once(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    f.commit(state, "bob", &["a.x=1"]).await;
+    let change = commit(vec![write("a.x=2")]);
+    let once = async |base: i64| {
+        let run = crate::domain::run::NewRun { kind: RunKind::Plain, ..new_run(state, "alice") };
+        f.store.lock_once(&run, &info("one"), Serial(base), &change).await.map(|done| (run.id, done))
+    };
+    let recorded = async || f.store.run_list(state, false, 10).await.unwrap().len();
+    // Whoever holds anything is in the way, and nothing is recorded.
+    let held = f.held(state, "bob", "r a.x").await;
+    let Ok((_, LockOnce::Blocked { blockers, lock: None })) = once(1).await else { panic!("not blocked") };
+    assert_eq!((blockers.len(), blockers[0].reservation.run, recorded().await), (1, held.run(), 2));
+    f.store.run_commit(&held, &commit(vec![])).await.unwrap();
+    let run = granted(take(&*f.store, state, "other").await);
+    let Ok((_, LockOnce::Blocked { lock: Some(lock), .. })) = once(2).await else { panic!("not blocked") };
+    assert_eq!((lock.run, recorded().await), (run, 3));
+    f.store.lock_free(state, &LockEnd::Returned(id("other")), &alice()).await.unwrap();
+
+    // A write that cannot be leaves no lock.
+    assert!(matches!(once(1).await, Err(StoreError::Stale(_))));
+    assert_eq!((f.store.lock_find(state).await.unwrap(), recorded().await), (None, 3));
+    let Ok((run, LockOnce::Committed(done))) = once(2).await else { panic!("refused") };
+    assert_eq!((done.serial, done.rows_opened, f.store.lock_find(state).await.unwrap()), (Serial(3), 1, None));
+    let found = f.store.run_find(run).await.unwrap();
+    assert_eq!((found.status, found.result_serial), (RunStatus::Committed, Some(Serial(3))));
+    let events = events(f, run).await;
+    assert!(
+        matches!(
+            events[..],
+            [RunEvent::Locked { .. }, RunEvent::Committed { .. }, RunEvent::Unlocked { forced: false, .. }]
+        ),
+        "{events:?}"
+    );
     f.held(state, "bob", "w *").await;
 }
 
@@ -215,6 +258,11 @@ pub(super) async fn a_lock_that_is_taken_away_is_the_lock_alone(f: &Fixture) {
     // Its holder hears of it.
     let late = f.store.lock_free(state, &LockEnd::Returned(id("one")), &alice()).await.unwrap();
     assert_eq!(late, LockFreed::TakenAway(run));
+
+    let run = granted(take(&*f.store, state, "next").await);
+    let late = f.store.lock_free(state, &LockEnd::Returned(id("one")), &alice()).await.unwrap();
+    assert!(matches!(late, LockFreed::TakenAway(taken) if taken != run));
+    f.store.lock_free(state, &LockEnd::Returned(id("next")), &alice()).await.unwrap();
 
     // One that its holder left is no success, and one whose run is aborted is free.
     let run = granted(take(&*f.store, state, "two").await);

@@ -117,6 +117,7 @@ cases! {
     locks::a_plain_terraform_that_asks_again_waits_in_turn covers lock_take, lock_free;
     locks::a_place_that_no_terraform_comes_back_to_is_free covers lock_take, lock_free, run_abort;
     locks::a_state_is_written_by_the_holder_of_its_lock_alone covers lock_write, lock_free;
+    locks::a_lock_for_one_write_is_taken_and_given_back_at_once covers lock_once;
     locks::a_lock_that_is_taken_away_is_the_lock_alone covers lock_free, run_abort;
     locks::of_many_that_lock_at_once_one_wins covers lock_take;
 

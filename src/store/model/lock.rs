@@ -41,6 +41,20 @@ pub enum LockWrite {
     Other(PlainLock),
 }
 
+/// What became of a write for which the lock was taken and given back at once.
+#[derive(Debug)]
+pub enum LockOnce {
+    /// It is a new version, and the lock is free.
+    Committed(Committed),
+    /// Others have reserved something.
+    Blocked {
+        /// Every reservation in the way.
+        blockers: Vec<Blocker>,
+        /// The plain lock among them.
+        lock: Option<PlainLock>,
+    },
+}
+
 /// How a lock ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockEnd {
@@ -59,7 +73,7 @@ pub enum LockEnd {
 pub enum LockFreed {
     /// This run holds it no longer.
     Freed(RunId),
-    /// There is no lock, and there never was one of this id.
+    /// There is no lock; and of this id, where one was given back, there never was one.
     NotLocked,
     /// This run had it, and it was taken away before.
     TakenAway(RunId),

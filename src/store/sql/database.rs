@@ -25,9 +25,9 @@ use crate::store::care::{Care, Fate, Mark, Moment, Tries};
 use crate::store::fault::Fault;
 use crate::store::model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
-    LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, PlainLock, PlanResult, PostedComment, ProjectRecord,
-    RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead, StoredRequest,
-    StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
+    LockOnce, LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, PlainLock, PlanResult, PostedComment,
+    ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead,
+    StoredRequest, StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
 };
 use crate::store::{Acquired, Adopted, Ask, Held, Patience, Store, StoreError, schema};
 
@@ -315,6 +315,16 @@ impl Store for Database {
         commit: &Commit,
     ) -> Result<LockWrite, StoreError> {
         transaction!(self, begin_write, "write the state", |db| locks::write(db, state, id, base, commit))
+    }
+
+    async fn lock_once(
+        &self,
+        run: &NewRun,
+        info: &LockInfo,
+        base: Serial,
+        commit: &Commit,
+    ) -> Result<LockOnce, StoreError> {
+        transaction!(self, begin_write, "write the state at once", |db| locks::once(db, run, info, base, commit))
     }
 
     async fn lock_free(&self, state: StateId, end: &LockEnd, by: &Actor) -> Result<LockFreed, StoreError> {

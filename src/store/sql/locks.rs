@@ -13,7 +13,7 @@ use crate::domain::run::event::RunEvent;
 use crate::domain::run::{NewRun, RunEnd, RunStatus};
 use crate::store::decide::{self, Standing};
 use crate::store::fault::Fault;
-use crate::store::model::{Commit, LockEnd, LockFreed, LockTaken, LockWrite, PlainLock};
+use crate::store::model::{Commit, Committed, LockEnd, LockFreed, LockOnce, LockTaken, LockWrite, PlainLock};
 use crate::store::values::{Id, Time};
 use crate::store::{QUEUE_TTL, StoreError, codec};
 
@@ -189,13 +189,34 @@ pub(super) async fn write(
     commit: &Commit,
 ) -> Result<LockWrite, Fault> {
     states::lock(db, state).await?;
-    let Some(lock) = find(db, state).await? else {
-        return Ok(LockWrite::NotLocked);
-    };
-    if lock.id != *id {
-        return Ok(LockWrite::Other(lock));
+    match find(db, state).await? {
+        None => Ok(LockWrite::NotLocked),
+        Some(lock) if lock.id != *id => Ok(LockWrite::Other(lock)),
+        Some(lock) => Ok(LockWrite::Committed(version(db, lock.run, base, commit).await?)),
     }
-    let locked = runs::lock(db, lock.run).await?;
+}
+
+/// Takes the lock, writes under it, and gives it back: nobody ever sees it, and nothing of it can be left.
+pub(super) async fn once(
+    db: &mut Connection,
+    new: &NewRun,
+    info: &LockInfo,
+    base: Serial,
+    commit: &Commit,
+) -> Result<LockOnce, Fault> {
+    match take(db, new, info, false).await? {
+        LockTaken::Blocked { blockers, lock } => Ok(LockOnce::Blocked { blockers, lock }),
+        LockTaken::Granted(run) => {
+            let done = version(db, run, base, commit).await?;
+            end(db, new.state, run, &new.actor, false, returned).await?;
+            Ok(LockOnce::Committed(done))
+        }
+    }
+}
+
+/// Writes a version for the run that holds the lock.
+async fn version(db: &mut Connection, run: RunId, base: Serial, commit: &Commit) -> Result<Committed, Fault> {
+    let locked = runs::lock(db, run).await?;
     locked.live()?;
     if locked.state.serial != base {
         let now = locked.state.serial;
@@ -208,54 +229,64 @@ pub(super) async fn write(
         rows_closed: done.rows_closed,
         as_planned: None,
     };
-    timeline::append(db, lock.run, &[event]).await?;
-    Ok(LockWrite::Committed(done))
+    timeline::append(db, run, &[event]).await?;
+    Ok(done)
 }
 
-pub(super) async fn free(db: &mut Connection, state: StateId, end: &LockEnd, by: &Actor) -> Result<LockFreed, Fault> {
+pub(super) async fn free(db: &mut Connection, state: StateId, how: &LockEnd, by: &Actor) -> Result<LockFreed, Fault> {
     states::lock(db, state).await?;
     let standing = reservations::standing(db, state).await?;
-    if let LockEnd::GivenUp(id) = end {
-        let Some(place) = place(db, state, id, &standing).await? else { return Ok(LockFreed::NotLocked) };
-        let run = place.reservation.run;
-        gave_up(db, &[place]).await?;
-        return Ok(LockFreed::Freed(run));
+    let held = held(db, &standing).await?;
+    match (how, held) {
+        (LockEnd::GivenUp(id), _) => {
+            let Some(place) = place(db, state, id, &standing).await? else { return Ok(LockFreed::NotLocked) };
+            let run = place.reservation.run;
+            gave_up(db, &[place]).await?;
+            Ok(LockFreed::Freed(run))
+        }
+        (LockEnd::Forced, Some(lock)) => {
+            end(db, state, lock.run, by, true, |_| RunEnd::plain(RunStatus::Aborted)).await
+        }
+        (LockEnd::Returned(id), Some(lock)) if lock.id == *id => end(db, state, lock.run, by, false, returned).await,
+        (LockEnd::LeftBehind(id), Some(lock)) if lock.id == *id => {
+            let error = Some("the command ended without giving the lock back".to_owned());
+            end(db, state, lock.run, by, false, |_| RunEnd { error, ..RunEnd::plain(RunStatus::Failed) }).await
+        }
+        // Who has not heard our answer asks again, and somebody else may have the lock by then.
+        (LockEnd::Returned(id), held) => Ok(match (ended(db, state, id).await?, held) {
+            (Some((run, RunStatus::Committed | RunStatus::Noop)), _) => LockFreed::Freed(run),
+            (Some((run, _)), _) => LockFreed::TakenAway(run),
+            (None, Some(lock)) => LockFreed::Other(lock),
+            (None, None) => LockFreed::NotLocked,
+        }),
+        (LockEnd::LeftBehind(_), Some(lock)) => Ok(LockFreed::Other(lock)),
+        (LockEnd::LeftBehind(_) | LockEnd::Forced, None) => Ok(LockFreed::NotLocked),
     }
-    let Some(lock) = held(db, &standing).await? else {
-        // Who has not heard our answer asks again.
-        let before = match end {
-            LockEnd::Returned(id) => ended(db, state, id).await?,
-            LockEnd::LeftBehind(_) | LockEnd::GivenUp(_) | LockEnd::Forced => None,
-        };
-        return Ok(match before {
-            Some((run, RunStatus::Committed | RunStatus::Noop)) => LockFreed::Freed(run),
-            Some((run, _)) => LockFreed::TakenAway(run),
-            None => LockFreed::NotLocked,
-        });
-    };
-    if let LockEnd::Returned(id) | LockEnd::LeftBehind(id) = end
-        && lock.id != *id
-    {
-        return Ok(LockFreed::Other(lock));
-    }
-    reservations::release_all(db, lock.run).await?;
+}
+
+/// The end of a run whose lock was given back.
+fn returned(wrote: bool) -> RunEnd {
+    RunEnd::plain(if wrote { RunStatus::Committed } else { RunStatus::Noop })
+}
+
+/// Ends the lock that a run holds, and the run; how it ended may depend on whether it wrote anything.
+async fn end(
+    db: &mut Connection,
+    state: StateId,
+    run: RunId,
+    by: &Actor,
+    forced: bool,
+    how: impl FnOnce(bool) -> RunEnd + Send,
+) -> Result<LockFreed, Fault> {
+    reservations::release_all(db, run).await?;
     let newest: Option<i64> =
         query_scalar("SELECT MAX(serial) FROM state_versions WHERE state_id = $1 AND run_id = $2")
             .bind(Id(state.0))
-            .bind(Id(lock.run.0))
+            .bind(Id(run.0))
             .fetch_one(&mut *db)
             .await?;
-    let (status, error) = match end {
-        LockEnd::Returned(_) if newest.is_some() => (RunStatus::Committed, None),
-        LockEnd::Returned(_) => (RunStatus::Noop, None),
-        LockEnd::LeftBehind(_) => {
-            (RunStatus::Failed, Some("the command ended without giving the lock back".to_owned()))
-        }
-        LockEnd::GivenUp(_) | LockEnd::Forced => (RunStatus::Aborted, None),
-    };
-    let forced = matches!(end, LockEnd::Forced);
-    timeline::append(db, lock.run, &[RunEvent::Unlocked { by: by.clone(), forced }]).await?;
-    runs::set_ended(db, lock.run, &RunEnd { error, ..RunEnd::plain(status) }).await?;
-    query("UPDATE runs SET result_serial = $2 WHERE id = $1").bind(Id(lock.run.0)).bind(newest).execute(db).await?;
-    Ok(LockFreed::Freed(lock.run))
+    timeline::append(db, run, &[RunEvent::Unlocked { by: by.clone(), forced }]).await?;
+    runs::set_ended(db, run, &how(newest.is_some())).await?;
+    query("UPDATE runs SET result_serial = $2 WHERE id = $1").bind(Id(run.0)).bind(newest).execute(db).await?;
+    Ok(LockFreed::Freed(run))
 }

@@ -2,6 +2,7 @@
 //! full of secrets, and an error ends in a log.
 
 use crate::domain::address::ParseAddressError;
+use crate::domain::id::Serial;
 
 /// Why a document cannot be taken as a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,10 +59,11 @@ pub enum DocumentError {
     /// The serial is below zero.
     #[error("\"serial\" of the state document is negative; Terraform counts from 0, so the document was damaged")]
     NegativeSerial,
-    /// The serial does not fit.
+    /// The serial leaves no room for those that are to follow.
     #[error(
-        "\"serial\" of the state document is above 9223372036854775807, and no further version could follow it; set \
-         it to a smaller one before the import"
+        "\"serial\" of the state document is above {}, which leaves too little room for the versions that follow; set it \
+         to a smaller one",
+        Serial::HIGHEST
     )]
     HugeSerial,
     /// A member has another type than Terraform gives it.

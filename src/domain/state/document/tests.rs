@@ -111,10 +111,12 @@ fn a_document_that_is_no_state_says_so() {
         (r#"{"encrypted_data":"s3cret","serial":1,"lineage":"l"}"#, DocumentError::Encrypted),
         (r#"{"version":4,"serial":-1}"#, DocumentError::NegativeSerial),
         (r#"{"version":4,"serial":9223372036854775808}"#, DocumentError::HugeSerial),
+        (r#"{"version":4,"serial":9223372036854775807}"#, DocumentError::HugeSerial),
+        (r#"{"version":4,"serial":4611686018427387904}"#, DocumentError::HugeSerial),
     ] {
         assert_eq!(read(text).unwrap_err(), expected, "{text}");
     }
-    assert_eq!(read(r#"{"version":4,"serial":9223372036854775807}"#).unwrap().serial, Serial(i64::MAX));
+    assert_eq!(read(r#"{"version":4,"serial":4611686018427387903}"#).unwrap().serial, Serial::HIGHEST);
 }
 
 #[test]

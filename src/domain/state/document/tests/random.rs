@@ -137,8 +137,13 @@ fn any_document() -> impl Strategy<Value = (String, usize)> {
     });
     let outputs = btree_map("[a-z_é]{1,3}", any_members(any_json()), 0..3);
     let checks = btree_map("[a-z.]{1,4}", any_members(any_json()), 0..3);
-    let head =
-        (0..=i64::MAX, option::of(any_string()), option::of(any_string()), any_members(any_json()), any::<bool>());
+    let head = (
+        0..=Serial::HIGHEST.0,
+        option::of(any_string()),
+        option::of(any_string()),
+        any_members(any_json()),
+        any::<bool>(),
+    );
     (blocks, outputs, checks, head).prop_flat_map(
         |((blocks, mut rows), outputs, checks, (serial, lineage, version, unknown, null_checks))| {
             rows += outputs.len() + checks.len();
