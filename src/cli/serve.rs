@@ -18,11 +18,14 @@ use crate::exit::Exit;
 use crate::server::access::Access;
 use crate::server::tls::Tls;
 use crate::server::{Limits, Server};
-use crate::store::Patience;
+use crate::store::{Patience, open_with};
 
 /// For how long a request waits for a database that is away. Longer than a restart, and shorter than Terraform's own
 /// patience, which asks again after a 503.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Connections to the database: enough for the requests that are worked on at once, most of whose time is spent elsewhere.
+const CONNECTIONS: u32 = 16;
 
 /// Serves until it is told to stop.
 pub async fn run(session: &Session, args: ServeArgs) -> Result<Exit, KlError> {
@@ -39,7 +42,8 @@ pub async fn run(session: &Session, args: ServeArgs) -> Result<Exit, KlError> {
         Some((chain, key)) => Some(Arc::new(read_tls(chain, key)?)),
         None => None,
     };
-    let store = session.store(&Place::find(Utf8Path::new("."))?).await?;
+    let url = session.database(&Place::find(Utf8Path::new("."))?)?;
+    let store = open_with(&url, CONNECTIONS).await?.with_mishaps(session.mishaps.clone());
     let no_token = store.token_list().await?.is_empty();
     let patience = Patience { limit: PATIENCE, stop: CancellationToken::new() };
     let limits = Limits::default();

@@ -36,7 +36,7 @@ use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 use crate::domain::token::TokenId;
 use crate::mishap::Mishaps;
 pub use care::Patience;
-pub use open::{Memory, open, open_existing, open_unchecked};
+pub use open::{Memory, open, open_existing, open_unchecked, open_with};
 pub use roles::Roles;
 pub use url::{DatabaseUrl, DatabaseUrlError};
 

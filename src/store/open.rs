@@ -47,7 +47,16 @@ pub(in crate::store) enum Unusable {
 /// Opens a database whose schema fits this binary. A `SQLite` file is made when it does not exist, and brought up to
 /// date; on PostgreSQL that is for `kl db migrate`, and an older schema is refused.
 pub async fn open(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
-    let store = open_unchecked(url).await?;
+    open_with(url, CONNECTIONS).await
+}
+
+/// How many connections a command has: a run has few questions at once, and many runs share the server.
+const CONNECTIONS: u32 = 4;
+
+/// The same for a program that has many questions at once: with so many connections to PostgreSQL. `SQLite` lets one
+/// write at a time however many there are, and keeps to few.
+pub async fn open_with(url: &DatabaseUrl, connections: u32) -> Result<Arc<dyn Store>, StoreError> {
+    let store = connect(url, connections).await?;
     match store.schema_check().await {
         Err(StoreError::SchemaTooOld { .. }) if url.is_sqlite() => {
             store.migrate().await?;
@@ -99,10 +108,14 @@ pub async fn open_existing(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreErr
 
 /// Opens a database whatever its schema, for `kl db migrate`.
 pub async fn open_unchecked(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
+    connect(url, CONNECTIONS).await
+}
+
+async fn connect(url: &DatabaseUrl, connections: u32) -> Result<Arc<dyn Store>, StoreError> {
     let opened: Result<Arc<dyn Store>, Unusable> = match url.place() {
         Place::Sqlite(path) => sqlite::connect(path).await.map(|store| Arc::new(store) as Arc<dyn Store>),
         Place::Postgres { url, .. } => {
-            postgres::connect(url.expose_secret()).await.map(|store| Arc::new(store) as Arc<dyn Store>)
+            postgres::connect(url.expose_secret(), connections).await.map(|store| Arc::new(store) as Arc<dyn Store>)
         }
     };
     opened.map_err(|why| StoreError::Open { target: url.to_string(), source: Box::new(why) })

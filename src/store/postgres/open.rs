@@ -13,13 +13,11 @@ use crate::store::open::Unusable;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The oldest major version, as `server_version_num` has it.
 const OLDEST: i32 = 130_000;
-/// A run has few questions at once; many runs share the server.
-const CONNECTIONS: u32 = 4;
 /// A transaction that its runner abandoned must not keep its locks; and nobody waits for a lock for ever.
 const LIMITS: &str = "SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = '30s'";
 
 /// Connects, and checks that the server is one that kl can use.
-pub(in crate::store) async fn connect(url: &str) -> Result<Database, Unusable> {
+pub(in crate::store) async fn connect(url: &str, connections: u32) -> Result<Database, Unusable> {
     let mut options = PgConnectOptions::from_str(url).map_err(Unusable::Sql)?;
     if !url.contains("application_name=") {
         options = options.application_name("kl");
@@ -28,7 +26,7 @@ pub(in crate::store) async fn connect(url: &str) -> Result<Database, Unusable> {
     let first = tokio::time::timeout(CONNECT_TIMEOUT, check(&options)).await;
     first.map_err(|_| Unusable::Silent(CONNECT_TIMEOUT))??;
     let pool = PgPoolOptions::new()
-        .max_connections(CONNECTIONS)
+        .max_connections(connections)
         .acquire_timeout(Duration::from_secs(30))
         .after_connect(|connection, _| Box::pin(async move { connection.execute(LIMITS).await.map(drop) }))
         .connect_lazy_with(options);
