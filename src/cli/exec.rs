@@ -20,9 +20,8 @@ use super::Session;
 use super::args::exec::ExecArgs;
 use super::bounded::{self, MAX_TEXT};
 use super::project::{Place, workspace};
-use crate::clock;
+use super::token::new_token;
 use crate::domain::graph::configuration::{self, is_configuration};
-use crate::domain::token::Token;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::Context;
@@ -65,8 +64,7 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let patience = Patience { limit: PATIENCE, stop: CancellationToken::new() };
     let ctx = Context { store: ctx.store.patient(patience), caller: ctx.caller };
 
-    let random = |error| KlError::failed("the system gives no random bytes").because(error);
-    let token = Token::of(clock::random().map_err(random)?, clock::random().map_err(random)?);
+    let token = new_token()?;
     let access = Access::to(name.clone(), &token).reading(args.reads.clone());
     let token = token.expose();
     let (actor, origin) = (ctx.actor.clone(), ctx.origin.clone());

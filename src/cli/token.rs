@@ -18,11 +18,16 @@ use crate::report::style::plain;
 use crate::store::Store;
 use crate::store::model::{NewToken, StoredToken, TokenMade, TokenStanding};
 
+/// A token that nobody can guess.
+pub(super) fn new_token() -> Result<Token, KlError> {
+    let random = |error| KlError::failed("the system gives no random bytes").because(error);
+    Ok(Token::of(clock::random().map_err(random)?, clock::random().map_err(random)?))
+}
+
 /// `kl token create`.
 pub async fn create(session: &Session, args: TokenCreateArgs) -> Result<Exit, KlError> {
     let store = session.store(&Place::find(Utf8Path::new("."))?).await?;
-    let random = |error| KlError::failed("the system gives no random bytes").because(error);
-    let token = Token::of(clock::random().map_err(random)?, clock::random().map_err(random)?);
+    let token = new_token()?;
     let new = NewToken {
         id: token.id().clone(),
         name: args.name,

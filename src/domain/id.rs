@@ -63,11 +63,7 @@ impl StateName {
     /// When it is empty, too long, begins or ends with a space, or holds control characters.
     pub fn new(text: impl Into<String>) -> Result<Self, StateNameError> {
         let text = text.into();
-        let fits = !text.is_empty()
-            && text.trim() == text
-            && text.chars().count() <= MAX_NAME
-            && !text.chars().any(char::is_control);
-        if fits { Ok(Self(text)) } else { Err(StateNameError(text)) }
+        if is_label(&text, MAX_NAME) { Ok(Self(text)) } else { Err(StateNameError(text)) }
     }
 
     /// The name as text.
@@ -75,6 +71,11 @@ impl StateName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether a text is fit to stand in lists: not empty, not too long (in characters), nothing that cannot be seen.
+pub(super) fn is_label(text: &str, longest: usize) -> bool {
+    !text.is_empty() && text.trim() == text && text.chars().count() <= longest && !text.chars().any(char::is_control)
 }
 
 impl TryFrom<String> for StateName {

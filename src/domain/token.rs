@@ -7,7 +7,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::digest::hex;
-use super::id::StateName;
+use super::id::{StateName, is_label};
 
 /// What every token begins with, so that whoever finds one knows what it is.
 const PREFIX: &str = "klt_";
@@ -192,11 +192,6 @@ impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
-}
-
-/// Whether a text is fit to stand in lists: not empty, not too long, nothing that cannot be seen.
-fn is_label(text: &str, longest: usize) -> bool {
-    !text.is_empty() && text.trim() == text && text.chars().count() <= longest && !text.chars().any(char::is_control)
 }
 
 impl StatePattern {
