@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::answer::Answer;
+use super::request::Asked;
 use super::throttle::Throttle;
 use crate::domain::id::{Actor, StateName};
 use crate::domain::token::{Role, StatePattern, Token, TokenHash, TokenId, TokenName};
@@ -78,8 +79,8 @@ impl Access {
     ///
     /// # Errors
     /// 401 without a token, with a wrong one, or with one whose time is over; 429 after far too many of those.
-    pub(super) async fn admit(&self, store: &dyn Store, headers: &HeaderMap, peer: IpAddr) -> Result<Pass, Answer> {
-        let given = password(headers).ok_or_else(|| Answer::text(401, "give the token as the password"))?;
+    pub(super) async fn admit(&self, store: &dyn Store, request: &Asked) -> Result<Pass, Answer> {
+        let given = password(&request.headers).ok_or_else(|| Answer::text(401, "give the token as the password"))?;
         let token = Token::parse(&given);
         match &self.0 {
             Tokens::One { state, reads, hash } => {
@@ -90,7 +91,11 @@ impl Access {
                     states: States::One { own: state.clone(), reads: reads.clone() },
                 })
             }
-            Tokens::Stored(stored) => stored.admit(store, token, peer).await,
+            Tokens::Stored(stored) => {
+                // Whether it is right or not: the log says who tries.
+                request.log.token(token.as_ref().map(Token::id));
+                stored.admit(store, token, request.peer).await
+            }
         }
     }
 }
@@ -102,11 +107,13 @@ fn not_right() -> Answer {
 impl Stored {
     async fn admit(&self, store: &dyn Store, token: Option<Token>, peer: IpAddr) -> Result<Pass, Answer> {
         let id = token.as_ref().map(Token::id);
-        self.throttle.admit(peer, id)?;
         let Some(token) = &token else {
             return Err(self.throttle.failed(peer, None, not_right()).await);
         };
-        let found = store.token_find(token.id()).await?;
+        let found = {
+            let _turn = self.throttle.turn(peer, token.id()).await;
+            store.token_find(token.id()).await?
+        };
         let Some(found) = found.filter(|found| found.hash.is_of(token)) else {
             return Err(self.throttle.failed(peer, id, not_right()).await);
         };
@@ -152,11 +159,6 @@ impl Drop for Noting<'_> {
 }
 
 impl Pass {
-    /// The token's id, for the log.
-    pub(super) fn id(&self) -> Option<&TokenId> {
-        self.token.as_ref().map(|(id, _)| id)
-    }
-
     /// Who acts: the token's name, and who the client says it is.
     pub(super) fn actor(&self, named: &str) -> Actor {
         let named = if named.is_empty() { "a plain terraform" } else { named };

@@ -22,22 +22,24 @@ pub struct Answer {
     pub json: bool,
     /// After how long the client may ask again, where it had better wait.
     pub after: Option<Duration>,
+    /// Why it is a refusal, where the body does not say that in so many words.
+    told: Option<String>,
 }
 
 impl Answer {
     /// A sentence for people.
     pub fn text(status: u16, text: impl Into<String>) -> Self {
-        Self { status, body: text.into() + "\n", json: false, after: None }
+        Self { status, body: text.into() + "\n", json: false, after: None, told: None }
     }
 
     /// A document.
     pub fn json(status: u16, text: String) -> Self {
-        Self { status, body: text, json: true, after: None }
+        Self { status, body: text, json: true, after: None, told: None }
     }
 
     /// Done, and there is nothing to say.
     pub fn done() -> Self {
-        Self { status: 200, body: String::new(), json: false, after: None }
+        Self { status: 200, body: String::new(), json: false, after: None, told: None }
     }
 
     /// The same, and the client had better wait for so long.
@@ -46,12 +48,28 @@ impl Answer {
         Self { after: Some(wait), ..self }
     }
 
+    /// The same, and this is what it says.
+    #[must_use]
+    pub(super) fn because(self, story: &str) -> Self {
+        Self { told: Some(story.to_owned()), ..self }
+    }
+
+    /// Why something was refused, for the log: Terraform shows the text of few refusals.
+    pub(super) fn reason(&self) -> Option<&str> {
+        let told = self.told.as_deref().unwrap_or(if self.json { "" } else { self.body.trim_end() });
+        Some(told).filter(|told| self.status >= 400 && !told.is_empty())
+    }
+
     /// The answer for an error of the store. Clients try again on 503.
     pub fn of(error: &StoreError) -> Self {
         match error {
             StoreError::NotFound { .. } => Self::text(404, error.to_string()),
             StoreError::Stale(_) | StoreError::LeaseLost { .. } | StoreError::HistoryRemoved { .. } => {
                 Self::text(409, error.to_string())
+            }
+            StoreError::Corrupt(_) => {
+                tracing::error!(error = error as &dyn std::error::Error, "the database holds what cannot be read");
+                Self::text(500, "what the database holds cannot be read; kl's log says what")
             }
             other => {
                 tracing::error!(error = other as &dyn std::error::Error, "the database failed");

@@ -17,8 +17,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Server;
+use super::request::answer;
+use super::slow::Hasty;
 use super::tls::Tls;
-use super::{Server, answer};
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 32 << 10;
@@ -61,9 +63,15 @@ pub(super) async fn run(server: Arc<Server>, listener: TcpListener, tls: Option<
     }
     drop(listener);
     tasks.close();
-    if tokio::time::timeout(server.limits.grace, tasks.wait()).await.is_err() {
+    server.work.close();
+    let end = tokio::time::Instant::now() + server.limits.grace;
+    if tokio::time::timeout_at(end, tasks.wait()).await.is_err() {
         cut.cancel();
         tasks.wait().await;
+    }
+    // What clients have left behind is worked on still.
+    if tokio::time::timeout_at(end, server.work.wait()).await.is_err() {
+        tracing::warn!(requests = server.work.len(), "the server ends before all that was begun is done");
     }
 }
 
@@ -80,6 +88,7 @@ async fn connection(
         tracing::debug!(%peer, %error, "a connection has ended before it began");
         return;
     }
+    let stream = Hasty::new(stream, server.limits.unread, server.limits.answer);
     let Some(tls) = tls else {
         return requests(server, stream, peer, stop).await;
     };

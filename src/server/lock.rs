@@ -35,9 +35,9 @@ pub(super) fn not_allowed(why: &str, state: &StateName) -> Answer {
     document(409, &format!("refused by kl:\n  {why}"), "", state.as_str(), DateTime::default())
 }
 
-/// Takes the lock.
-pub(super) async fn take(server: &Server, pass: &Pass, head: &StateHead, info: &LockInfo) -> Result<(), Answer> {
-    let run = NewRun {
+/// The run that stands for a lock.
+pub(super) fn run(server: &Server, pass: &Pass, head: &StateHead, info: &LockInfo) -> NewRun {
+    NewRun {
         id: clock::new_run_id(),
         state: head.id,
         kind: RunKind::Plain,
@@ -51,19 +51,26 @@ pub(super) async fn take(server: &Server, pass: &Pass, head: &StateHead, info: &
             providers: std::collections::BTreeMap::new(),
         },
         claims: vec![Claim::write(Pattern::Everything)],
-    };
+    }
+}
+
+/// Takes the lock.
+async fn take(server: &Server, pass: &Pass, head: &StateHead, info: &LockInfo) -> Result<(), Answer> {
+    let run = run(server, pass, head, info);
     // Whoever asks with the same id once more waits for its turn, and gets a place in the queue.
     let asked = (head.id, info.id.clone());
     let again = server.refused().contains(&asked);
+    if server.access.is_for_one() {
+        // Before it is taken: an error does not say that it was not.
+        server.taken().insert(asked.clone());
+    }
     match server.store.lock_take(&run, info, again).await? {
-        LockTaken::Granted(run) => {
+        LockTaken::Granted(_) => {
             server.refused().remove(&asked);
-            if server.access.is_for_one() {
-                server.granted().insert(run, asked);
-            }
             Ok(())
         }
         LockTaken::Blocked { blockers, lock } => {
+            server.taken().remove(&asked);
             let mut refused = server.refused();
             if refused.len() >= MAX_REFUSED {
                 refused.clear();
@@ -75,7 +82,7 @@ pub(super) async fn take(server: &Server, pass: &Pass, head: &StateHead, info: &
 }
 
 /// The answer to who cannot have the lock: a lock document, because anything else hides the reason (facts E1).
-fn refusal(blockers: &[Blocker], lock: Option<&PlainLock>, state: &str) -> Answer {
+pub(super) fn refusal(blockers: &[Blocker], lock: Option<&PlainLock>, state: &str) -> Answer {
     let story = story(blockers, lock);
     let holder = blockers.first().map_or("", |blocker| blocker.reservation.holder.0.as_str());
     let at = blockers.first().map(|blocker| blocker.at).unwrap_or_default();
@@ -85,7 +92,7 @@ fn refusal(blockers: &[Blocker], lock: Option<&PlainLock>, state: &str) -> Answe
 /// A refusal that Terraform shows.
 fn document(status: u16, story: &str, holder: &str, state: &str, at: DateTime<Utc>) -> Answer {
     match serde_json::to_string(&LockInfo::refusal(story, holder, state, at)) {
-        Ok(text) => Answer::json(status, text),
+        Ok(text) => Answer::json(status, text).because(story),
         Err(_) => Answer::text(500, "the refusal cannot be written"),
     }
 }
@@ -116,8 +123,6 @@ fn story(blockers: &[Blocker], lock: Option<&PlainLock>) -> String {
 
 /// UNLOCK: with a lock document, by the lock's holder; with nothing, by `terraform force-unlock`.
 pub(super) async fn unlock(server: &Server, pass: &Pass, name: &StateName, body: &[u8]) -> Result<Answer, Answer> {
-    let not_locked =
-        || Answer::text(409, "no plain terraform holds a lock on the state; `kl status` shows what runs hold");
     let (end, who) = if body.trim_ascii().is_empty() {
         pass.allows(Role::Admin, name).map_err(|why| Answer::text(403, format!("{why}: it takes the lock away")))?;
         (LockEnd::Forced, "terraform force-unlock".to_owned())
@@ -126,33 +131,25 @@ pub(super) async fn unlock(server: &Server, pass: &Pass, name: &StateName, body:
         (LockEnd::Returned(info.id), info.who)
     };
     let head = server.store.state_find(name).await?.ok_or_else(not_locked)?;
-    free(server, pass, &head, &end, &who).await
-}
-
-/// Ends a lock.
-pub(super) async fn free(
-    server: &Server,
-    pass: &Pass,
-    head: &StateHead,
-    end: &LockEnd,
-    who: &str,
-) -> Result<Answer, Answer> {
-    let freed = server.store.lock_free(head.id, end, &server.who(pass, who)).await?;
+    let freed = server.store.lock_free(head.id, &end, &server.who(pass, &who)).await?;
+    if let (LockEnd::Returned(id), LockFreed::Freed(_) | LockFreed::TakenAway(_)) = (&end, &freed) {
+        server.taken().remove(&(head.id, id.clone()));
+    }
     match freed {
-        LockFreed::Freed(run) => {
+        LockFreed::Freed(_) => {
             server.known().remove(&head.id);
-            server.granted().remove(&run);
             Ok(Answer::done())
         }
-        LockFreed::NotLocked => {
-            Err(Answer::text(409, "no plain terraform holds a lock on the state; `kl status` shows what runs hold"))
-        }
+        LockFreed::NotLocked => Err(not_locked()),
         LockFreed::TakenAway(run) => {
-            server.granted().remove(&run);
             Err(Answer::text(409, format!("the lock was taken away before: `kl show {run}` says by whom")))
         }
         LockFreed::Other(lock) => Err(other(&lock)),
     }
+}
+
+fn not_locked() -> Answer {
+    Answer::text(409, "no plain terraform holds a lock on the state; `kl status` shows what runs hold")
 }
 
 /// The answer to who has another lock than the one that is held.

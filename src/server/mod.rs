@@ -4,36 +4,36 @@ pub mod access;
 pub mod answer;
 mod listen;
 mod lock;
+mod request;
 pub mod route;
+mod slow;
 mod state;
 mod throttle;
 pub mod tls;
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::Request;
-use axum::http::HeaderMap;
-use axum::response::Response;
-use http_body_util::LengthLimitError;
+use hyper::body::Body as _;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::domain::coordination::lock::LockId;
 use crate::domain::id::{Actor, RunId, StateId, StateName};
 use crate::domain::run::Origin;
 use crate::domain::state::incoming::Known;
-use crate::domain::token::TokenId;
 use crate::store::model::{LockEnd, LockFreed};
 use crate::store::{Store, StoreError};
-use access::Access;
+use access::{Access, Pass};
 use answer::Answer;
+use request::Asked;
 use route::{Route, Verb};
+use state::Writing;
 use tls::Tls;
 
 /// What clients may cost.
@@ -47,6 +47,12 @@ pub struct Limits {
     pub head: Duration,
     /// So many requests about states are worked on at once; others wait.
     pub requests: usize,
+    /// The documents that are taken in at once have so many bytes together; others wait. One of any length is always let in.
+    pub memory: usize,
+    /// How long a client may take no byte of its answer.
+    pub unread: Duration,
+    /// How long a client may take for its whole answer.
+    pub answer: Duration,
     /// So many connections there are at once; others wait to be accepted.
     pub connections: usize,
     /// How long requests that have begun may go on when the server is to end.
@@ -61,11 +67,27 @@ impl Default for Limits {
             time: Duration::from_mins(2),
             head: Duration::from_secs(20),
             requests: 32,
+            memory: 512 << 20,
+            unread: Duration::from_secs(30),
+            answer: Duration::from_mins(10),
             connections: 512,
             grace: Duration::from_secs(30),
         }
     }
 }
+
+impl Limits {
+    /// How much room a document takes, in pages: all that it may have, where nobody says how long it is.
+    fn pages(&self, body: &Body) -> u32 {
+        let limit = u64::try_from(self.body).unwrap_or(u64::MAX);
+        let length = body.size_hint().upper().map_or(limit, |length| length.min(limit));
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(self.memory);
+        u32::try_from(length.div_ceil(PAGE)).unwrap_or(u32::MAX)
+    }
+}
+
+/// The unit in which room for documents is counted, in bytes.
+const PAGE: usize = 1 << 10;
 
 /// The longest lock document, in bytes.
 const MAX_LOCK: usize = 64 << 10;
@@ -85,8 +107,8 @@ pub struct Server {
     limits: Limits,
     /// What the states look like whose locks are held: a long apply writes again and again.
     known: Mutex<HashMap<StateId, Known>>,
-    /// The locks that were granted here and have not been given back.
-    granted: Mutex<HashMap<RunId, (StateId, LockId)>>,
+    /// The locks that were taken here, as far as is known, and have not been given back.
+    taken: Mutex<HashSet<(StateId, LockId)>>,
     asked: AtomicU64,
     /// The locks that were refused, and may be asked for again.
     refused: Mutex<HashSet<(StateId, LockId)>>,
@@ -94,6 +116,10 @@ pub struct Server {
     untold: Mutex<Vec<Answer>>,
     /// Places for requests that are worked on.
     places: Semaphore,
+    /// Room for documents, in pages of [`PAGE`] bytes.
+    room: Semaphore,
+    /// The requests that are worked on, also those whose clients have left.
+    work: TaskTracker,
     /// Whether the database could be asked, and when that was found out.
     ready: tokio::sync::Mutex<Option<(Instant, Answer)>>,
 }
@@ -111,11 +137,13 @@ impl Server {
             origin,
             limits,
             known: Mutex::default(),
-            granted: Mutex::default(),
+            taken: Mutex::default(),
             asked: AtomicU64::new(0),
             refused: Mutex::default(),
             untold: Mutex::default(),
             places: Semaphore::new(limits.requests),
+            room: Semaphore::new(limits.memory.div_ceil(PAGE)),
+            work: TaskTracker::new(),
             ready: tokio::sync::Mutex::default(),
         }
     }
@@ -145,24 +173,27 @@ impl Server {
         }
     }
 
-    /// Frees the locks that were granted here and never given back, and the places of those that were waited for, because
-    /// whoever asked for them has ended. Returns the runs of those that were held.
+    /// Frees the locks that were taken here and never given back, and the places of those that were waited for, because
+    /// whoever asked for them has ended. What was begun comes to its end before. Returns the runs of those that were held.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn free_left_behind(&self, by: &Actor) -> Result<Vec<RunId>, StoreError> {
-        let left: Vec<(StateId, LockId)> = self.granted().values().cloned().collect();
+        self.work.close();
+        self.work.wait().await;
+        let taken: Vec<(StateId, LockId)> = self.taken().iter().cloned().collect();
         let mut freed = Vec::new();
-        for (state, id) in left {
-            if let LockFreed::Freed(run) = self.store.lock_free(state, &LockEnd::LeftBehind(id), by).await? {
-                self.granted().remove(&run);
+        for (state, id) in &taken {
+            if let LockFreed::Freed(run) = self.store.lock_free(*state, &LockEnd::LeftBehind(id.clone()), by).await? {
                 freed.push(run);
             }
         }
-        let waited: Vec<(StateId, LockId)> = self.refused().drain().collect();
+        // Of what ended with an error nobody knows whether it stands in the queue.
+        let waited: Vec<(StateId, LockId)> = self.refused().drain().chain(taken).collect();
         for (state, id) in waited {
             self.store.lock_free(state, &LockEnd::GivenUp(id), by).await?;
         }
+        self.taken().clear();
         Ok(freed)
     }
 
@@ -174,8 +205,8 @@ impl Server {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn granted(&self) -> MutexGuard<'_, HashMap<RunId, (StateId, LockId)>> {
-        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn taken(&self) -> MutexGuard<'_, HashSet<(StateId, LockId)>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the database can be asked, as it was found out a moment ago or is now.
@@ -195,10 +226,13 @@ impl Server {
         answer
     }
 
-    async fn handle(&self, request: &Asked<'_>, route: Route, body: Body) -> Answer {
+    async fn handle(&self, request: &Asked, route: Route, body: &mut Body) -> Answer {
         match route {
             Route::Health => Answer::text(200, "ok"),
-            Route::Ready => self.ready().await,
+            Route::Ready => {
+                let ready = request.while_waited_for(async { Ok(self.ready().await) });
+                ready.await.unwrap_or_else(|refused| refused)
+            }
             Route::State { verb, name, lock } => {
                 self.asked.fetch_add(1, Ordering::Relaxed);
                 let answered = self.state(request, verb, &name, lock, body).await;
@@ -211,91 +245,75 @@ impl Server {
 
     async fn state(
         &self,
-        request: &Asked<'_>,
+        request: &Asked,
         verb: Verb,
         name: &StateName,
         lock: Option<LockId>,
-        body: Body,
+        body: &mut Body,
     ) -> Result<Answer, Answer> {
-        let pass = self.access.admit(&*self.store, request.headers, request.peer).await?;
-        request.log.token(pass.id());
+        let ready = request.while_waited_for(self.prepare(request, verb, name, lock, body)).await?;
+        // From here on nothing is left half-done, also when the client leaves or its time is over.
+        match ready.task {
+            Task::Read => state::read(self, name).await,
+            Task::Write(writing, body) => writing.write(self, &request.headers, body).await,
+            Task::Remove(lock) => state::remove(self, &ready.pass, name, lock).await,
+            Task::Lock(body) => lock::lock(self, &ready.pass, name, &body).await,
+            Task::Unlock(body) => lock::unlock(self, &ready.pass, name, &body).await,
+        }
+    }
+
+    /// Everything that can be refused without changing anything, and that a client has to be waited for with.
+    async fn prepare(
+        &self,
+        request: &Asked,
+        verb: Verb,
+        name: &StateName,
+        lock: Option<LockId>,
+        body: &mut Body,
+    ) -> Result<Ready<'_>, Answer> {
+        let pass = self.access.admit(&*self.store, request).await?;
         if let Err(why) = pass.allows(verb.role(), name) {
             return Err(match verb {
                 Verb::Lock => lock::not_allowed(&why, name),
                 _ => Answer::text(403, why),
             });
         }
-        let _place = self.places.acquire().await.map_err(|_| Answer::text(503, "the server ends"))?;
-        match verb {
-            Verb::Read => state::read(self, name).await,
-            Verb::Write => state::write(self, name, lock, request.headers, whole(body, self.limits.body).await?).await,
-            Verb::Remove => state::remove(self, &pass, name, lock).await,
-            Verb::Lock => lock::lock(self, &pass, name, &whole(body, MAX_LOCK).await?).await,
-            Verb::Unlock => lock::unlock(self, &pass, name, &whole(body, MAX_LOCK).await?).await,
-        }
+        let ends = |_| Answer::text(503, "the server ends");
+        // Whoever waits for room takes nobody's place.
+        let writing = match verb {
+            Verb::Write => {
+                let writing = Writing::find(self, name, lock.clone()).await?;
+                Some((writing, self.room.acquire_many(self.limits.pages(body)).await.map_err(ends)?))
+            }
+            _ => None,
+        };
+        let place = self.places.acquire().await.map_err(ends)?;
+        let (task, room) = match (verb, writing) {
+            (Verb::Write, Some((writing, room))) => {
+                (Task::Write(writing, request::whole(body, self.limits.body).await?), Some(room))
+            }
+            (Verb::Read | Verb::Write, _) => (Task::Read, None),
+            (Verb::Remove, _) => (Task::Remove(lock), None),
+            (Verb::Lock, _) => (Task::Lock(request::whole(body, MAX_LOCK).await?), None),
+            (Verb::Unlock, _) => (Task::Unlock(request::whole(body, MAX_LOCK).await?), None),
+        };
+        Ok(Ready { pass, task, _place: place, _room: room })
     }
 }
 
-/// The whole body, or why there is none.
-async fn whole(body: Body, limit: usize) -> Result<Vec<u8>, Answer> {
-    match axum::body::to_bytes(body, limit).await {
-        Ok(bytes) => Ok(bytes.into()),
-        Err(error) => {
-            let source = std::error::Error::source(&error);
-            let long = source.is_some_and(<dyn std::error::Error>::is::<LengthLimitError>);
-            Err(if long {
-                Answer::text(413, format!("the body is longer than {limit} bytes"))
-            } else {
-                Answer::text(400, "the body ends before its end; nothing was changed")
-            })
-        }
-    }
+/// A request that is ready to be worked on, with the place and the room that it takes meanwhile.
+struct Ready<'s> {
+    pass: Pass,
+    task: Task,
+    _place: SemaphorePermit<'s>,
+    _room: Option<SemaphorePermit<'s>>,
 }
 
-/// A request, beside what it asks for.
-struct Asked<'r> {
-    headers: &'r HeaderMap,
-    peer: IpAddr,
-    log: &'r Log,
-}
-
-/// What is found out about a request while it is worked on.
-#[derive(Default)]
-struct Log {
-    token: Mutex<Option<TokenId>>,
-}
-
-impl Log {
-    fn token(&self, id: Option<&TokenId>) {
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = id.cloned();
-    }
-}
-
-/// Answers a request, in time, and notes that in the log: what was asked and how it ended, and nothing that is secret.
-async fn answer(server: Arc<Server>, request: Request, peer: IpAddr) -> Response {
-    let began = Instant::now();
-    let (head, body) = request.into_parts();
-    let log = Log::default();
-    let asked = Asked { headers: &head.headers, peer, log: &log };
-    let answer = match route::route(head.method.as_str(), head.uri.path(), head.uri.query()) {
-        Err(refused) => refused,
-        Ok(route) => {
-            let handled = Box::pin(server.handle(&asked, route, body));
-            tokio::time::timeout(server.limits.time, handled)
-                .await
-                .unwrap_or_else(|_| Answer::text(503, format!("no answer within {:?}; try again", server.limits.time)))
-        }
-    };
-    let token = log.token.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tracing::info!(
-        method = head.method.as_str(),
-        path = head.uri.path(),
-        status = answer.status,
-        bytes = answer.body.len(),
-        milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        %peer,
-        token = token.as_ref().map(TokenId::as_str),
-        "answered"
-    );
-    answer.into()
+/// What is to be done, with all that the client had to say.
+enum Task {
+    Read,
+    Write(Writing, Vec<u8>),
+    Remove(Option<LockId>),
+    Lock(Vec<u8>),
+    Unlock(Vec<u8>),
 }

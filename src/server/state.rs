@@ -15,7 +15,9 @@ use crate::domain::state::document::{self, DocumentError, StateDocument};
 use crate::domain::state::incoming::{Incoming, Known, judge};
 use crate::domain::state::projection;
 use crate::store::StoreError;
-use crate::store::model::{Commit, CommitMode, LineageRule, LockEnd, LockWrite, RowWrite, Snapshot, Source, StateHead};
+use crate::store::model::{
+    Commit, CommitMode, LineageRule, LockOnce, LockWrite, RowWrite, Snapshot, Source, StateHead,
+};
 
 /// How often a write is tried when the state has moved under it: it cannot while the lock is held, so this is for
 /// requests that were under way when a lock was taken away.
@@ -42,21 +44,36 @@ pub(super) async fn read(server: &Server, name: &StateName) -> Result<Answer, An
     Ok(Answer::json(200, text))
 }
 
-/// POST: a whole document, under the lock that the client names.
-pub(super) async fn write(
-    server: &Server,
-    name: &StateName,
-    lock: Option<LockId>,
-    headers: &HeaderMap,
-    body: Vec<u8>,
-) -> Result<Answer, Answer> {
-    let digest = headers.get("content-md5").and_then(|digest| digest.to_str().ok()).map(str::to_owned);
-    let lock = lock.ok_or_else(|| {
-        Answer::text(409, "a state is written under its lock only, and the address names none (-lock=false?)")
-    })?;
-    let document = blocking(move || parsed(&body, digest.as_deref())).await??;
-    let head = server.store.state_find(name).await?.ok_or_else(not_locked)?;
-    put(server, &head, &lock, document).await
+/// What a write needs to be taken: the state, and the lock on it that the client holds. Looked at before the document
+/// is read, which may be large.
+pub(super) struct Writing {
+    head: StateHead,
+    lock: LockId,
+}
+
+impl Writing {
+    /// Looks whether the client may write now.
+    ///
+    /// # Errors
+    /// 409 where the client does not hold the lock.
+    pub(super) async fn find(server: &Server, name: &StateName, lock: Option<LockId>) -> Result<Self, Answer> {
+        let lock = lock.ok_or_else(|| {
+            Answer::text(409, "a state is written under its lock only, and the address names none (-lock=false?)")
+        })?;
+        let head = server.store.state_find(name).await?.ok_or_else(not_locked)?;
+        match server.store.lock_find(head.id).await? {
+            None => Err(not_locked()),
+            Some(held) if held.id != lock => Err(lock::other(&held)),
+            Some(_) => Ok(Self { head, lock }),
+        }
+    }
+
+    /// POST: a whole document, under the lock that the client holds.
+    pub(super) async fn write(self, server: &Server, headers: &HeaderMap, body: Vec<u8>) -> Result<Answer, Answer> {
+        let digest = headers.get("content-md5").and_then(|digest| digest.to_str().ok()).map(str::to_owned);
+        let document = blocking(move || parsed(&body, digest.as_deref())).await??;
+        put(server, &self.head, &self.lock, document).await
+    }
 }
 
 /// Reads a document that came over the network.
@@ -77,31 +94,40 @@ fn not_locked() -> Answer {
     Answer::text(409, "nobody holds a lock on the state: it was taken away, or never taken; nothing was changed")
 }
 
+/// What a document changes; nothing at all where the trunk is that document already.
+fn changes(known: &Known, document: &StateDocument) -> Result<Option<Vec<RowWrite>>, Answer> {
+    match judge(known, document) {
+        Ok(Incoming::Same) => Ok(None),
+        Ok(Incoming::Changes(rows)) => Ok(Some(rows.into_iter().map(|(key, body)| RowWrite { key, body }).collect())),
+        Err(unfit) => Err(Answer::text(409, format!("{unfit}; nothing was changed"))),
+    }
+}
+
+fn commit(known: &Known, document: &StateDocument, writes: Vec<RowWrite>) -> Commit {
+    Commit {
+        source: Source::Http,
+        mode: CommitMode::Snapshot,
+        source_serial: known.serial,
+        lineage: match &document.lineage {
+            Some(lineage) => LineageRule::Must(lineage.clone()),
+            None => LineageRule::OrNew(known.lineage.clone().unwrap_or_else(clock::new_lineage)),
+        },
+        at_least: Some(document.serial),
+        document: Some(document.head.clone()),
+        providers: BTreeMap::new(),
+        writes,
+        soft: Vec::new(),
+    }
+}
+
 /// Writes a document as the rows that it changes.
 async fn put(server: &Server, head: &StateHead, lock: &LockId, document: StateDocument) -> Result<Answer, Answer> {
     let mut tries = 0;
     loop {
         tries += 1;
         let known = known(server, head, tries > 1).await?;
-        let changes = match judge(&known, &document) {
-            Ok(Incoming::Same) => return Ok(Answer::done()),
-            Ok(Incoming::Changes(changes)) => changes,
-            Err(unfit) => return Err(Answer::text(409, format!("{unfit}; nothing was changed"))),
-        };
-        let commit = Commit {
-            source: Source::Http,
-            mode: CommitMode::Snapshot,
-            source_serial: known.serial,
-            lineage: match &document.lineage {
-                Some(lineage) => LineageRule::Must(lineage.clone()),
-                None => LineageRule::OrNew(known.lineage.clone().unwrap_or_else(clock::new_lineage)),
-            },
-            at_least: Some(document.serial),
-            document: Some(document.head.clone()),
-            providers: BTreeMap::new(),
-            writes: changes.into_iter().map(|(key, body)| RowWrite { key, body }).collect(),
-            soft: Vec::new(),
-        };
+        let Some(changes) = changes(&known, &document)? else { return Ok(Answer::done()) };
+        let commit = commit(&known, &document, changes);
         match server.store.lock_write(head.id, lock, known.serial, &commit).await {
             Ok(LockWrite::Committed(done)) => {
                 // What the lineage became where nobody gave one is read when it is needed.
@@ -141,7 +167,7 @@ async fn known(server: &Server, head: &StateHead, again: bool) -> Result<Known, 
 }
 
 /// DELETE: a new version without any row. History, lineage and serial stay. Without a lock of the client's own one is
-/// taken for as long as it needs.
+/// taken and given back with it, in one transaction.
 pub(super) async fn remove(
     server: &Server,
     pass: &Pass,
@@ -151,28 +177,47 @@ pub(super) async fn remove(
     let Some(head) = server.store.state_find(name).await?.filter(|head| head.serial > Serial(0)) else {
         return Ok(Answer::done());
     };
-    if let Some(lock) = lock {
-        return put(server, &head, &lock, empty(server, &head).await?).await;
+    match lock {
+        Some(lock) => {
+            let document = empty(&known(server, &head, true).await?);
+            put(server, &head, &lock, document).await
+        }
+        None => remove_at_once(server, pass, &head).await,
     }
-    let id = LockId(clock::new_token());
+}
+
+async fn remove_at_once(server: &Server, pass: &Pass, head: &StateHead) -> Result<Answer, Answer> {
     let info = LockInfo {
-        id: id.clone(),
+        id: LockId(clock::new_token()),
         operation: "delete".to_owned(),
         ..LockInfo::refusal("", "", "", chrono::DateTime::default())
     };
-    lock::take(server, pass, &head, &info).await?;
-    let done = match empty(server, &head).await {
-        Ok(document) => put(server, &head, &id, document).await,
-        Err(error) => Err(error),
-    };
-    lock::free(server, pass, &head, &LockEnd::Returned(id), "").await?;
-    done
+    let run = lock::run(server, pass, head, &info);
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let known = known(server, head, true).await?;
+        let document = empty(&known);
+        let commit = commit(&known, &document, changes(&known, &document)?.unwrap_or_default());
+        match server.store.lock_once(&run, &info, known.serial, &commit).await {
+            Ok(LockOnce::Committed(_)) => return Ok(Answer::done()),
+            Ok(LockOnce::Blocked { blockers, lock }) => {
+                return Err(lock::refusal(&blockers, lock.as_ref(), head.name.as_str()));
+            }
+            Err(StoreError::Stale(_)) if tries < TRIES => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// The document without rows that follows the newest version.
-async fn empty(server: &Server, head: &StateHead) -> Result<StateDocument, Answer> {
-    let known = known(server, head, true).await?;
-    Ok(StateDocument { head: known.head, lineage: known.lineage, serial: known.serial.next(), rows: Vec::new() })
+fn empty(known: &Known) -> StateDocument {
+    StateDocument {
+        head: known.head.clone(),
+        lineage: known.lineage.clone(),
+        serial: known.serial.next(),
+        rows: Vec::new(),
+    }
 }
 
 /// Work on a large text, on a thread where it holds up nobody.

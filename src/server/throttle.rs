@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::answer::Answer;
 use crate::domain::token::TokenId;
@@ -19,14 +19,18 @@ const FIRST_WAIT: Duration = Duration::from_millis(250);
 /// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
-/// So many failures of one token from one address shut that pair out, but for one try in every [`SHUT`].
+/// After so many failures of one token from one address, further ones are answered at once and with no other word than to
+/// go away. Who comes from there with the right token still gets in: many can stand behind one proxy, and the public
+/// part of a token is no secret.
 const TOO_MANY_OF_ONE: u32 = 20;
 
-/// So many failures from one address, whatever the tokens, are answered at once and with no other word than to go away. Who
-/// comes from there with a right token still gets in: many can stand behind one proxy.
+/// The same for failures from one address, whatever the tokens.
 const TOO_MANY_OF_ALL: u32 = 200;
 
-/// For how long.
+/// How many tokens are looked at at once for those who have failed so often: they must not keep the database busy.
+const SUSPECTS: usize = 2;
+
+/// When who has failed so often had better ask again.
 const SHUT: Duration = Duration::from_secs(30);
 
 /// After so long without another one, failures are forgotten.
@@ -66,34 +70,29 @@ enum Verdict {
 pub(super) struct Throttle {
     counts: Mutex<HashMap<Whose, Count>>,
     waiting: Semaphore,
+    suspects: Semaphore,
 }
 
 impl Throttle {
     pub(super) fn new() -> Self {
-        Self { counts: Mutex::default(), waiting: Semaphore::new(MAX_WAITING) }
+        Self { counts: Mutex::default(), waiting: Semaphore::new(MAX_WAITING), suspects: Semaphore::new(SUSPECTS) }
     }
 
-    /// Turns away who has failed far too often, before anybody looks at the token.
-    ///
-    /// # Errors
-    /// 429, with the time after which one more try is looked at.
-    pub(super) fn admit(&self, peer: IpAddr, token: Option<&TokenId>) -> Result<(), Answer> {
-        match self.shut(peer, token, Instant::now()) {
-            None => Ok(()),
-            Some(left) => Err(too_many(left)),
-        }
+    /// Waits for the turn of a token to be looked at: at once, but where it was wrong far too often.
+    pub(super) async fn turn(&self, peer: IpAddr, token: &TokenId) -> Option<SemaphorePermit<'_>> {
+        if self.is_suspect(peer, token, Instant::now()) { self.suspects.acquire().await.ok() } else { None }
     }
 
     /// Counts a failure, lets it wait, and gives the answer for it.
     pub(super) async fn failed(&self, peer: IpAddr, token: Option<&TokenId>, answer: Answer) -> Answer {
         let Verdict::Wait(time) = self.count(peer, token, Instant::now()) else {
-            return too_many(SHUT);
+            return too_many();
         };
         if time.is_zero() {
             return answer;
         }
         let Ok(_place) = self.waiting.try_acquire() else {
-            return too_many(SHUT);
+            return too_many();
         };
         tokio::time::sleep(time).await;
         answer
@@ -107,12 +106,15 @@ impl Throttle {
         counts.remove(&Whose::Peer(peer));
     }
 
-    /// For how long a pair is still shut out.
-    fn shut(&self, peer: IpAddr, token: Option<&TokenId>, now: Instant) -> Option<Duration> {
+    /// Whether a token from an address was wrong far too often.
+    fn is_suspect(&self, peer: IpAddr, token: &TokenId, now: Instant) -> bool {
+        let peer = network(peer);
         let counts = self.counts();
-        let count = counts.get(&Whose::Pair(network(peer), token.cloned()))?;
-        let left = SHUT.saturating_sub(now.saturating_duration_since(count.last));
-        (count.failures >= TOO_MANY_OF_ONE && !left.is_zero()).then_some(left)
+        let beyond = |whose: &Whose, limit: u32| {
+            let count = counts.get(whose).filter(|count| now.saturating_duration_since(count.last) < FORGOTTEN);
+            count.is_some_and(|count| count.failures >= limit)
+        };
+        beyond(&Whose::Pair(peer, Some(token.clone())), TOO_MANY_OF_ONE) || beyond(&Whose::Peer(peer), TOO_MANY_OF_ALL)
     }
 
     fn count(&self, peer: IpAddr, token: Option<&TokenId>, now: Instant) -> Verdict {
@@ -177,8 +179,8 @@ fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-fn too_many(left: Duration) -> Answer {
-    Answer::text(429, "too many failed logins; try again later, with a token that is right").after(left)
+fn too_many() -> Answer {
+    Answer::text(429, "too many failed logins; try again later, with a token that is right").after(SHUT)
 }
 
 #[cfg(test)]
@@ -213,18 +215,18 @@ mod tests {
     }
 
     #[test]
-    fn far_too_many_of_one_token_are_shut_out_but_for_one_try_in_a_while() {
+    fn far_too_many_of_one_token_are_turned_away_and_looked_at_in_turn() {
         let (throttle, now, token) = (Throttle::new(), Instant::now(), id(1));
         for _ in 0..TOO_MANY_OF_ONE {
-            assert_eq!(throttle.shut(peer(1), Some(&token), now), None);
+            assert!(!throttle.is_suspect(peer(1), &token, now));
             assert_ne!(throttle.count(peer(1), Some(&token), now), Verdict::TooMany);
         }
-        assert_eq!(throttle.shut(peer(1), Some(&token), now), Some(SHUT));
-        assert_eq!(throttle.shut(peer(1), Some(&id(2)), now), None);
-        assert_eq!(throttle.shut(peer(2), Some(&token), now), None);
-        assert_eq!(throttle.shut(peer(1), Some(&token), now + SHUT), None);
-        assert_eq!(throttle.count(peer(1), Some(&token), now + SHUT), Verdict::TooMany);
-        assert_eq!(throttle.shut(peer(1), Some(&token), now + SHUT), Some(SHUT));
+        assert_eq!(throttle.count(peer(1), Some(&token), now), Verdict::TooMany);
+        assert!(throttle.is_suspect(peer(1), &token, now));
+        assert!(!throttle.is_suspect(peer(1), &id(2), now) && !throttle.is_suspect(peer(2), &token, now));
+        assert!(!throttle.is_suspect(peer(1), &token, now + FORGOTTEN));
+        throttle.passed(peer(1), &token);
+        assert!(!throttle.is_suspect(peer(1), &token, now));
     }
 
     #[test]

@@ -147,6 +147,7 @@ fn what_is_no_request_is_refused_and_changes_nothing(database: &Database) {
     let foreign = path("foreign", &empty(serial + 1, "another"));
     let same = path("same", &empty(serial, lineage));
     let cut = path("cut", &next[..next.len() - 9]);
+    let huge = path("huge", &empty(i64::MAX, lineage));
     let nothing = path("nothing", "");
     let broken = path("broken", "{\"Operation\":7");
     let requests = [
@@ -165,6 +166,7 @@ fn what_is_no_request_is_refused_and_changes_nothing(database: &Database) {
         ("-X POST --data-binary @FOREIGN $A?ID=one", 409, "has lineage"),
         ("-X POST --data-binary @SAME $A?ID=one", 409, "another content"),
         ("-X POST --data-binary @CUT $A?ID=one", 400, "not a state"),
+        ("-X POST --data-binary @HUGE $A?ID=one", 400, "leaves too little room"),
         ("-X POST --data-binary @NOTHING $A?ID=one", 400, "it is empty"),
         ("-X POST -H Content-MD5:AAAA --data-binary @NEXT $A?ID=one", 400, "Content-MD5"),
         ("-X DELETE $A", 423, "is locked by"),
@@ -178,6 +180,11 @@ fn what_is_no_request_is_refused_and_changes_nothing(database: &Database) {
         ("-X POST --data-binary @OTHER ${A/states/unlocks}", 409, "another lock is held"),
         ("-X POST --data-binary @LOCK ${A/states/unlocks}", 200, ""),
         ("-X UNLOCK --data-binary @LOCK $A", 200, ""),
+        // Once more, because the answer was lost: also when somebody else has the lock by now, and keeps it.
+        ("-X LOCK --data-binary @OTHER $A", 200, ""),
+        ("-X UNLOCK --data-binary @LOCK $A", 200, ""),
+        ("-X POST --data-binary @NEXT $A?ID=one", 409, "another lock is held: two"),
+        ("-X UNLOCK --data-binary @OTHER $A", 200, ""),
     ];
     let mut script = "set -e; A=$TF_HTTP_ADDRESS; ask() { curl -s -u kl:$TF_HTTP_PASSWORD -w '\\n%{http_code}\\n' \"$@\"; echo ---; }\n".to_owned();
     for (request, ..) in &requests {
@@ -191,6 +198,7 @@ fn what_is_no_request_is_refused_and_changes_nothing(database: &Database) {
         ("@FOREIGN", &foreign),
         ("@SAME", &same),
         ("@CUT", &cut),
+        ("@HUGE", &huge),
         ("@NOTHING", &nothing),
         ("@BROKEN", &broken),
     ] {

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{BACKEND, Server, lock, token};
+use super::{Server, lock, token};
+use crate::backend::BACKEND;
 use crate::harness::database::Database;
 use crate::harness::kl::Kl;
 use crate::harness::site::Site;
@@ -141,6 +142,17 @@ fn without_a_server_terraform_keeps_what_it_could_not_write(database: &Database)
     drop(run(&server, &secret, &["plan", "-detailed-exitcode", "-input=false"]).exits(0));
     assert_eq!(runs(database, "aborted").len(), 1);
     drop(server.stops());
+
+    // One that is killed while it reads is not missed either.
+    for point in ["find the token/begin", "find the state/done", "read the state/done"] {
+        let dying = serve(&site, &address).env("KL_MISHAP", format!("store/{point}#1=kill"));
+        let mut server = Server::of(dying, None);
+        let reading = terraform(&server, &site, "live", &secret, &["state", "list"]).spawn();
+        wait_until(&format!("the server dies at {point}"), LIMIT, || (!server.running().runs()).then_some(()));
+        let server = Server::of(serve(&site, &address), None);
+        assert_eq!(reading.exits(0).stdout.lines().count(), 2, "{point}");
+        drop(server.stops());
+    }
 }
 
 /// PostgreSQL is restarted under a server in the midst of an apply, and is away for a while.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{BACKEND, Server, empty, lock, token};
+use super::{Server, empty, lock, token};
+use crate::backend::BACKEND;
 use crate::fuzz::mutate::{Dice, mutant};
 use crate::fuzz::{plan, say};
 use crate::harness::database::Database;

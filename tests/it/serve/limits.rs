@@ -14,9 +14,11 @@ use kl_runner::store::open;
 use reqwest::{Body, Client};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use super::lock;
 
 /// A server in this process, with limits that a test can wait for.
 struct Served {
@@ -27,16 +29,26 @@ struct Served {
     _dir: TempDir,
 }
 
+/// One with the lock `x` on its state held already.
 async fn serve(limits: Limits) -> Served {
     install_tls_provider();
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir.path().join("kl.db").display().to_string().parse().unwrap()).await.unwrap();
     let token = Token::of([1; 8], [2; 32]);
-    let access = Access::to(StateName::new("live").unwrap(), &token);
-    let server = Arc::new(Server::new(store, access, None, Origin::default(), limits));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-    let serving = tokio::spawn(server.serve(listener, None, stop.clone()));
+    let start = async |limits: Limits| {
+        let access = Access::to(StateName::new("live").unwrap(), &token);
+        let server = Arc::new(Server::new(store.clone(), access, None, Origin::default(), limits));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        (address, stop.clone(), tokio::spawn(server.serve(listener, None, stop)))
+    };
+    let (address, stop, serving) = start(Limits::default()).await;
+    let url = format!("http://{address}/locks/live");
+    let asked = Client::new().post(url).basic_auth("kl", Some(token.expose())).body(lock("x")).send().await.unwrap();
+    assert_eq!(asked.status().as_u16(), 200);
+    stop.cancel();
+    serving.await.unwrap();
+    let (address, stop, serving) = start(limits).await;
     Served { address, token: token.expose(), stop, serving, _dir: dir }
 }
 
@@ -46,15 +58,23 @@ impl Served {
         Client::new().post(url).basic_auth("kl", Some(&self.token)).body(body)
     }
 
-    /// A request whose body stays away.
-    async fn stalled(&self) -> TcpStream {
+    /// The head of a request, sent by somebody who takes in little at once.
+    async fn begins(&self, line: &str, length: usize) -> TcpStream {
         use base64::Engine as _;
         let login = base64::engine::general_purpose::STANDARD.encode(format!("kl:{}", self.token));
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let head = format!(
-            "POST /states/live?ID=x HTTP/1.1\r\nHost: kl\r\nAuthorization: Basic {login}\r\nContent-Length: 100\r\n\r\n{{"
-        );
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4 << 10).unwrap();
+        let mut stream = socket.connect(self.address).await.unwrap();
+        let head =
+            format!("{line} HTTP/1.1\r\nHost: kl\r\nAuthorization: Basic {login}\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// A request whose body stays away.
+    async fn stalled(&self) -> TcpStream {
+        let mut stream = self.begins("POST /states/live?ID=x", 100).await;
+        stream.write_all(b"{").await.unwrap();
         stream
     }
 }
@@ -98,6 +118,60 @@ async fn a_body_that_is_too_long_is_refused() {
     assert_eq!(answered.status().as_u16(), 413);
     assert!(answered.text().await.unwrap().contains("longer than 1000 bytes"));
     assert_eq!(served.request("x".repeat(1000)).send().await.unwrap().status().as_u16(), 400);
+}
+
+/// Whoever may not write is told so before anything large is taken in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_nobody_wants_is_not_waited_for() {
+    let served = serve(Limits::default()).await;
+    for (line, status) in [
+        ("POST /states/live?ID=another", "409"),
+        ("POST /states/live", "409"),
+        ("POST /states/other?ID=x", "403"),
+        ("POST /states/live?ID=x", "413"),
+    ] {
+        let mut stream = served.begins(line, 300 << 20).await;
+        let said = tokio::time::timeout(Duration::from_secs(20), rest(&mut stream)).await.unwrap();
+        assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{line}: {said}");
+    }
+    // Who sends it all the same hears why, and not that the connection broke.
+    let url = format!("http://{}/states/live?ID=another", served.address);
+    let asked = Client::new().post(url).basic_auth("kl", Some(&served.token)).body(vec![b' '; 8 << 20]);
+    let answered = asked.send().await.unwrap();
+    assert_eq!(answered.status().as_u16(), 409);
+    assert!(answered.text().await.unwrap().contains("another lock is held: x"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_wait_until_there_is_room_for_them() {
+    let served = serve(Limits { memory: 1 << 10, ..Limits::default() }).await;
+    let mut first = served.stalled().await;
+    // It takes its room before this is answered, which needs none.
+    let read =
+        || Client::new().get(format!("http://{}/states/live", served.address)).basic_auth("kl", Some(&served.token));
+    assert_eq!(read().send().await.unwrap().status().as_u16(), 404);
+    let second = tokio::spawn(served.request("x".repeat(2000)).send());
+    assert_eq!(read().send().await.unwrap().status().as_u16(), 404);
+    assert!(!second.is_finished());
+    first.write_all(" ".repeat(99).as_bytes()).await.unwrap();
+    assert!(rest(&mut first).await.starts_with("HTTP/1.1 400"));
+    // One that is larger than all the room there is has its turn as well.
+    assert_eq!(second.await.unwrap().unwrap().status().as_u16(), 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_take_an_answer_is_given_up() {
+    let served = serve(Limits { connections: 1, unread: Duration::from_millis(300), ..Limits::default() }).await;
+    let value = "x".repeat(16 << 20);
+    let document = format!(
+        r#"{{"version":4,"serial":1,"lineage":"l","outputs":{{"a":{{"value":"{value}","type":"string"}}}},"resources":[]}}"#
+    );
+    assert_eq!(served.request(document).send().await.unwrap().status().as_u16(), 200);
+    let deaf = served.begins("GET /states/live", 0).await;
+    // It had the only connection.
+    let health = format!("http://{}/healthz", served.address);
+    assert_eq!(Client::new().get(health).send().await.unwrap().status().as_u16(), 200);
+    drop(deaf);
 }
 
 #[tokio::test(flavor = "multi_thread")]

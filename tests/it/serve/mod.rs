@@ -1,7 +1,9 @@
 //! `kl serve`: the HTTP backend as a server of its own, with tokens, for the real Terraform and for whoever else asks.
 
+mod answers;
 mod crash;
 mod hostile;
+mod leaves;
 mod limits;
 mod races;
 mod secrets;
@@ -188,6 +190,3 @@ pub(crate) fn empty(serial: i64, lineage: &str) -> String {
         r#"{{"version":4,"terraform_version":"1.11.4","serial":{serial},"lineage":"{lineage}","outputs":{{}},"resources":[]}}"#
     )
 }
-
-/// A configuration that keeps its state wherever the environment says.
-pub(crate) const BACKEND: &str = "terraform {\n  backend \"http\" {}\n}\n";

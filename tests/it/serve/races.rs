@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 use reqwest::Client;
 use serde_json::Value;
 
-use super::{BACKEND, Server, empty, lock, token};
+use super::{Server, empty, lock, token};
+use crate::backend::site;
 use crate::harness::database::{Database, block_on};
 use crate::harness::site::Site;
 use crate::stage::{CHAIN, Gates, assert_tidy, runs};
@@ -18,17 +19,10 @@ on_both_databases!(
     of_two_hundred_that_lock_at_once_one_wins_each_time,
 );
 
-fn site(database: &Database) -> Site {
-    let site = Site::on(database);
-    site.write("live/backend.tf", BACKEND);
-    site.write("live/main.tf", CHAIN);
-    site
-}
-
 const APPLY: [&str; 3] = ["apply", "-auto-approve", "-input=false"];
 
 fn plain_applies_follow_each_other(database: &Database) {
-    let site = site(database);
+    let site = site(database, CHAIN);
     let gates = Gates::new(&site);
     let var = format!("-var={}", gates.var());
     let secret = token(&site, "ci", "live", "write");
@@ -62,7 +56,7 @@ fn plain_applies_follow_each_other(database: &Database) {
 }
 
 fn a_plain_apply_and_a_kl_apply_keep_each_other_out(database: &Database) {
-    let site = site(database);
+    let site = site(database, CHAIN);
     let gates = Gates::new(&site);
     let var = format!("-var={}", gates.var());
     let secret = token(&site, "ci", "live", "write");
@@ -105,7 +99,7 @@ fn a_plain_apply_and_a_kl_apply_keep_each_other_out(database: &Database) {
 }
 
 fn the_lock_of_a_killed_terraform_stays_until_somebody_takes_it_away(database: &Database) {
-    let site = site(database);
+    let site = site(database, CHAIN);
     let gates = Gates::new(&site);
     let var = format!("-var={}", gates.var());
     let (secret, admin) = (token(&site, "ci", "live", "write"), token(&site, "chief", "**", "admin"));

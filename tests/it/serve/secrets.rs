@@ -1,6 +1,7 @@
 //! Neither what a state holds nor a token leaves the server in anything but its answers, however loud its log is.
 
-use super::{BACKEND, Server, token};
+use super::{Server, token};
+use crate::backend::BACKEND;
 use crate::harness::database::Database;
 use crate::harness::site::Site;
 use crate::secrets::{CANARY, assert_no_canary, texts};

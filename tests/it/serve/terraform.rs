@@ -6,32 +6,31 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use reqwest::{Certificate as Trusted, Client};
 
-use super::{BACKEND, Certificate, Server, token};
+use super::{Certificate, Server, token};
+use crate::backend::{RESOURCES, site};
 use crate::harness::database::{Database, block_on};
 use crate::harness::site::Site;
 use crate::harness::wait_until;
 
-on_both_databases!(terraform_works_over_tls_with_a_token, a_refusal_is_shown_where_terraform_shows_one);
+on_both_databases!(
+    terraform_works_over_tls_with_a_token,
+    terraform_does_everything_where_only_the_usual_methods_pass,
+    a_refusal_is_shown_where_terraform_shows_one,
+);
 
-const RESOURCES: &str = r#"
-variable "value" { default = 1 }
-resource "terraform_data" "a" { input = var.value }
-resource "terraform_data" "b" {
-  for_each = toset(["x", "y"])
-  input    = "${terraform_data.a.id}-${each.key}"
+/// A configuration that reads the outputs of another state, whose address it is told.
+const READER: &str = r#"
+variable "address" {}
+variable "token" {}
+data "terraform_remote_state" "web" {
+  backend = "http"
+  config  = { address = var.address, username = "kl", password = var.token }
 }
-output "value" { value = var.value }
+output "seen" { value = data.terraform_remote_state.web.outputs.value }
 "#;
 
-fn site(database: &Database) -> Site {
-    let site = Site::on(database);
-    site.write("live/backend.tf", BACKEND);
-    site.write("live/main.tf", RESOURCES);
-    site
-}
-
 fn terraform_works_over_tls_with_a_token(database: &Database) {
-    let site = site(database);
+    let site = site(database, RESOURCES);
     let secret = token(&site, "ci", "live/*", "write");
     let mut server = Server::start_with_tls(&site);
     let run = |server: &Server, args: &[&str]| server.terraform(&site, "live/web", &secret, args);
@@ -74,8 +73,65 @@ fn terraform_works_over_tls_with_a_token(database: &Database) {
     assert!(said.stderr.contains("Ended") && !said.stderr.contains(&secret[21..]), "{}", said.stderr);
 }
 
+/// As behind a proxy that lets GET and POST pass: Terraform is told other addresses and methods for the lock.
+fn terraform_does_everything_where_only_the_usual_methods_pass(database: &Database) {
+    let site = site(database, RESOURCES);
+    let secret = token(&site, "ci", "live/*", "write");
+    let server = Server::start(&site);
+    let state = server.state("live/web");
+    let run = |args: &[&str]| {
+        let kl = server.terraform(&site, "live/web", &secret, args).env("TF_HTTP_UPDATE_METHOD", "PUT");
+        let kl = kl.env("TF_HTTP_LOCK_ADDRESS", state.replace("/states/", "/locks/"));
+        let kl = kl.env("TF_HTTP_LOCK_METHOD", "POST").env("TF_HTTP_UNLOCK_METHOD", "POST");
+        kl.env("TF_HTTP_UNLOCK_ADDRESS", state.replace("/states/", "/unlocks/"))
+    };
+    let listed = || {
+        let said = site.kl().args(["state", "list", "live", "--state", "live/web"]).exits(0).stdout;
+        said.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    drop(run(&["init", "-input=false"]).exits(0));
+    drop(run(&["apply", "-auto-approve", "-input=false"]).exits(0));
+    let whole = listed();
+    drop(run(&["state", "mv", "terraform_data.b[\"y\"]", "terraform_data.c"]).exits(0));
+    drop(run(&["state", "rm", "terraform_data.c"]).exits(0));
+    assert_eq!(listed(), ["terraform_data.a", "terraform_data.b[\"x\"]"]);
+    drop(run(&["import", "-input=false", "terraform_data.b[\"y\"]", "an-id"]).exits(0));
+    assert_eq!(listed(), whole);
+    drop(run(&["taint", "terraform_data.a"]).exits(0));
+    let said = run(&["plan", "-detailed-exitcode", "-input=false", "-no-color"]).exits(2).stdout;
+    assert!(said.contains("terraform_data.a is tainted"), "{said}");
+    drop(run(&["untaint", "terraform_data.a"]).exits(0));
+    drop(run(&["apply", "-auto-approve", "-input=false"]).exits(0));
+    for method in
+        ["method=\"PUT\" path=\"/states/", "method=\"POST\" path=\"/locks/", "method=\"POST\" path=\"/unlocks/"]
+    {
+        assert!(server.log().contains(method), "{method}: {}", server.log());
+    }
+    assert!(!server.log().contains("method=\"LOCK\"") && !server.log().contains("method=\"UNLOCK\""));
+
+    // There are no workspaces; another one is another address.
+    let said = run(&["workspace", "new", "dev"]).exits(1).stderr;
+    assert!(said.contains("workspaces not supported"), "{said}");
+    let dev =
+        |args: &[&str]| server.terraform(&site, "live/web:dev", &secret, args).env("TF_DATA_DIR", ".terraform-dev");
+    drop(dev(&["init", "-input=false"]).exits(0));
+    drop(dev(&["apply", "-auto-approve", "-input=false", "-var=value=7"]).exits(0));
+    assert_eq!(dev(&["output", "-raw", "value"]).exits(0).stdout, "7");
+    assert_eq!(run(&["output", "-raw", "value"]).exits(0).stdout, "1");
+
+    // Another configuration reads what this one gives.
+    site.write("reader/main.tf", READER);
+    let read = |args: &[&str]| run(args).dir("../reader");
+    drop(read(&["init", "-input=false"]).exits(0));
+    let (address, given) = (format!("-var=address={state}"), format!("-var=token={secret}"));
+    let said = read(&["apply", "-auto-approve", "-input=false", "-no-color", &address, &given]).exits(0).stdout;
+    assert!(said.contains("seen = 1"), "{said}");
+    assert_eq!(database.value("SELECT count(*) FROM runs WHERE ended_at IS NULL"), Some("0".into()));
+    drop(server.stops());
+}
+
 fn a_refusal_is_shown_where_terraform_shows_one(database: &Database) {
-    let site = site(database);
+    let site = site(database, RESOURCES);
     let (read, write) = (token(&site, "reader", "**", "read"), token(&site, "ci", "live", "write"));
     let server = Server::start(&site);
     let run = |token: &str, args: &[&str]| server.terraform(&site, "live", token, args);

@@ -142,9 +142,15 @@ fn what_a_token_does_not_allow_is_refused_and_changes_nothing(database: &Databas
         "path=\"/states/live%2Fweb\"",
         "peer=127.0.0.1",
         &format!("token=\"{id}\""),
+        // Why something was refused stands nowhere else: Terraform shows no more than a number.
+        "reason=\"give the token as the password\"",
+        "may only read",
+        "this needs the role admin",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    let failed = said.lines().find(|line| line.contains("status=401") && line.contains("LOCK")).unwrap();
+    assert!(failed.contains(&format!("token=\"{}\"", &read[4..20])), "{failed}");
     for secret in [&read, &write, &admin] {
         assert!(!said.contains(&secret[21..]), "{said}");
     }
@@ -180,7 +186,8 @@ fn failed_logins_are_slowed_down_and_others_get_in(database: &Database) {
     let site = Site::on(database);
     let right = token(&site, "ci", "**", "read");
     let server = Server::start(&site);
-    let wrong = format!("klt_{}_{}", "0".repeat(16), "0".repeat(64));
+    // Somebody knows the public part of the token, and stands behind the same proxy.
+    let wrong = format!("{}{}", &right[..21], "0".repeat(64));
     let began = Instant::now();
     for _ in 0..5 {
         assert_eq!(server.asks("GET", "/states/live", Some(&wrong), "").status, 401);
@@ -188,18 +195,17 @@ fn failed_logins_are_slowed_down_and_others_get_in(database: &Database) {
     assert!(began.elapsed() >= Duration::from_millis(750), "the fourth and the fifth waited");
     // Who fails beside that does not wait for it, once somebody got in from there.
     assert_eq!(server.asks("GET", "/states/live", Some(&right), "").status, 404);
-    // Many at once, of one token: the most wait, the rest is turned away, and nobody else is held up.
-    let statuses: Vec<u16> = std::thread::scope(|scope| {
+    // Many at once, of one token: the most wait, the rest is turned away, and the right one gets in among them.
+    let answers: Vec<super::Answered> = std::thread::scope(|scope| {
         let ask = || server.asks("GET", "/states/live", Some(&wrong), "");
-        let tasks: Vec<_> = (0..40).map(|_| scope.spawn(ask)).collect();
-        let began = Instant::now();
+        let tasks: Vec<_> = (0..60).map(|_| scope.spawn(ask)).collect();
         assert_eq!(server.asks("GET", "/states/live", Some(&right), "").status, 404);
-        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-        tasks.into_iter().map(|task| task.join().unwrap().status).collect()
+        tasks.into_iter().map(|task| task.join().unwrap()).collect()
     });
-    assert!(statuses.contains(&429) && statuses.iter().all(|status| [401, 429].contains(status)), "{statuses:?}");
-    let refused = server.asks("GET", "/states/live", Some(&wrong), "");
+    assert!(answers.iter().all(|answer| [401, 429].contains(&answer.status)), "{answers:?}");
+    // Somebody who gets in makes the others' failures forgotten; there are too many of them all the same.
+    let refused = answers.iter().find(|answer| answer.status == 429).unwrap();
     let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
-    assert!(refused.status == 429 && (1..=30).contains(&wait), "{refused:?}");
+    assert!((1..=30).contains(&wait), "{refused:?}");
     assert_eq!(server.asks("GET", "/states/live", Some(&right), "").status, 404);
 }
