@@ -6,10 +6,9 @@ use sqlx::error::ErrorKind;
 
 use super::StoreError;
 
-/// How long a statement waits for another process's lock on `SQLite`.
-pub(in crate::store) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long it waits on PostgreSQL, where commits of one state queue for its row.
+/// How long a statement waits for another transaction: on `SQLite` for the lock of another process, which a machine that
+/// has a lot to do may keep from its processor for ten seconds and more (measured); on PostgreSQL, where commits of one
+/// state queue for its row.
 pub(in crate::store) const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a transaction that lost against another one is tried.
@@ -105,8 +104,7 @@ impl Fault {
     /// their variants, and PostgreSQL's `lock_not_available`.
     pub(in crate::store) fn busy(&self) -> Option<Duration> {
         match self.code()?.as_str() {
-            "5" | "261" | "517" | "773" | "6" | "262" => Some(BUSY_TIMEOUT),
-            "55P03" => Some(LOCK_TIMEOUT),
+            "5" | "261" | "517" | "773" | "6" | "262" | "55P03" => Some(LOCK_TIMEOUT),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{Connection as _, query_as};
 
 use super::Database;
-use crate::store::fault::{BUSY_TIMEOUT, Fault};
+use crate::store::fault::{LOCK_TIMEOUT, Fault};
 use crate::store::open::Unusable;
 
 /// Readers beside the one writer that `SQLite` allows.
@@ -21,7 +21,7 @@ pub(in crate::store) async fn connect(path: &Utf8Path) -> Result<Database, Unusa
     make(path)?;
     let options = SqliteConnectOptions::new()
         .filename(path)
-        .busy_timeout(BUSY_TIMEOUT)
+        .busy_timeout(LOCK_TIMEOUT)
         .foreign_keys(true)
         .journal_mode(SqliteJournalMode::Wal)
         // A state that is lost is worse than a commit that takes a few milliseconds more.
@@ -82,7 +82,7 @@ async fn check(options: &SqliteConnectOptions) -> Result<(), Unusable> {
         match sqlx::SqliteConnection::connect_with(options).await.map_err(Fault::from) {
             Ok(connection) => break connection,
             // The change to WAL needs the file alone, and SQLite does not wait for that by itself.
-            Err(fault) if fault.busy().is_some() && started.elapsed() < BUSY_TIMEOUT => {
+            Err(fault) if fault.busy().is_some() && started.elapsed() < LOCK_TIMEOUT => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(fault) => return Err(unusable(fault)),
