@@ -32,6 +32,7 @@ pub struct Bench {
     workspace: Mutex<Workspace>,
     plan_path: Utf8PathBuf,
     state_path: Utf8PathBuf,
+    errored_path: Utf8PathBuf,
     dirs: Dirs,
     tree: Tree,
     terraform: Terraform,
@@ -86,6 +87,7 @@ impl Bench {
         Ok(Self {
             plan_path: workspace.plan_path(),
             state_path: workspace.state_path(),
+            errored_path: workspace.errored_path(),
             workspace: Mutex::new(workspace),
             dirs,
             tree,
@@ -115,6 +117,11 @@ impl Bench {
     /// Where Terraform has the slice's state.
     pub fn state_path(&self) -> Utf8PathBuf {
         self.state_path.clone()
+    }
+
+    /// Where Terraform leaves its state when it cannot write it there.
+    pub fn errored_path(&self) -> Utf8PathBuf {
+        self.errored_path.clone()
     }
 
     /// A plan of the configuration with the project's inputs.

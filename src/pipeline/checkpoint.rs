@@ -15,6 +15,7 @@ use crate::domain::address::Pattern;
 use crate::domain::id::Serial;
 use crate::domain::run::event::{ResourceStep, RunEvent};
 use crate::domain::run::in_flight::InFlight;
+use crate::domain::run::unshown::{Intent, with_unshown, without_a_state};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::state::delta::{Distance, distance};
 use crate::domain::state::{Body, Row, RowKey, document};
@@ -31,10 +32,28 @@ const DEBOUNCE: Duration = Duration::from_secs(1);
 pub struct Watched {
     /// Where Terraform has its state.
     pub state_path: Utf8PathBuf,
+    /// Where it leaves its state when it cannot write it there.
+    pub errored: Utf8PathBuf,
     /// The rows that the apply starts from.
     pub before: Vec<Row>,
     /// The serial of the trunk that they come from.
     pub serial: Serial,
+    /// What the apply is to do.
+    pub intent: Intent,
+}
+
+/// What a checkpoint keeps.
+pub struct Kept {
+    /// Rows that differ from the slice, and those of what is in flight.
+    pub changed: Vec<Pattern>,
+    /// What Terraform was working on, and what it did, or may have done, without a trace in its state.
+    pub in_flight: Vec<String>,
+}
+
+impl From<&Checkpoint> for Kept {
+    fn from(checkpoint: &Checkpoint) -> Self {
+        Self { changed: checkpoint.changed.clone(), in_flight: checkpoint.in_flight.clone() }
+    }
 }
 
 /// Writes events and checkpoints beside a running apply.
@@ -120,6 +139,7 @@ async fn write(
 }
 
 fn run_event(event: UiEvent, in_flight: &mut InFlight) -> Option<RunEvent> {
+    event.tell(in_flight);
     let (subject, step, elapsed_seconds) = match event {
         UiEvent::ApplyStart(subject) => (subject, ResourceStep::Started, 0),
         UiEvent::ApplyProgress { subject, elapsed_seconds } => (subject, ResourceStep::Progress, elapsed_seconds),
@@ -127,25 +147,15 @@ fn run_event(event: UiEvent, in_flight: &mut InFlight) -> Option<RunEvent> {
         UiEvent::ApplyErrored { subject, elapsed_seconds } => (subject, ResourceStep::Failed, elapsed_seconds),
         _ => return None,
     };
-    match step {
-        ResourceStep::Started => in_flight.began(&subject.address, &subject.action),
-        ResourceStep::Finished | ResourceStep::Failed => in_flight.ended(&subject.address),
-        ResourceStep::Progress => {}
-    }
     Some(RunEvent::Resource { address: subject.address, action: subject.action, step, elapsed_seconds })
 }
 
-/// Takes a checkpoint now. Returns the rows that differ from the slice.
-pub async fn put(
-    ctx: &Context,
-    recorder: &Recorder,
-    watched: &Watched,
-    in_flight: &InFlight,
-) -> Result<Vec<Pattern>, KlError> {
-    let Watched { state_path, before, serial } = watched;
-    let path = state_path.clone();
+/// Takes a checkpoint now, where there is anything to keep.
+pub async fn put(ctx: &Context, recorder: &Recorder, watched: &Watched, in_flight: &InFlight) -> Result<Kept, KlError> {
+    let Watched { state_path, errored, before, serial, intent } = watched;
+    let (path, errored) = (state_path.clone(), errored.clone());
     let nothing_yet = before.is_empty() && in_flight.nothing_finished();
-    let text = match blocking(move || workspace::read_settled(&path)).await? {
+    let text = match blocking(move || workspace::read_left(&path, Some(&errored))).await? {
         Ok(Some(text)) => text,
         // The first apply of a state has no file, or one without a byte in it, before Terraform has finished its first
         // object.
@@ -156,18 +166,17 @@ pub async fn put(
             return Err(gone(state_path));
         }
         Ok(None) | Err(WorkspaceError::Torn { .. }) => {
-            return put_without_a_state(ctx, recorder, in_flight, *serial).await;
+            return put_without_a_state(ctx, recorder, in_flight, watched).await;
         }
         Err(error) => return Err(error.into()),
     };
     let after = document::read(&text)?;
-    let checkpoint = checkpoint(text, changed_patterns(before, &after.rows)?, in_flight, *serial);
-    let changed = checkpoint.changed.clone();
-    if changed.is_empty() {
-        return Ok(changed);
+    let in_flight = with_unshown(in_flight, intent, before, &after.rows)?;
+    let checkpoint = checkpoint(text, changed_patterns(before, &after.rows)?, &in_flight, *serial);
+    if !checkpoint.changed.is_empty() {
+        ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
     }
-    ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
-    Ok(changed)
+    Ok(Kept::from(&checkpoint))
 }
 
 /// Somebody has removed what Terraform works with.
@@ -182,15 +191,15 @@ async fn put_without_a_state(
     ctx: &Context,
     recorder: &Recorder,
     in_flight: &InFlight,
-    serial: Serial,
-) -> Result<Vec<Pattern>, KlError> {
+    watched: &Watched,
+) -> Result<Kept, KlError> {
     let stored = ctx.store.checkpoint_find(recorder.run()).await?;
     let recorded = stored.as_ref().map(Checkpoint::recorded).unwrap_or_default();
     let (state, changed) = stored.map(|stored| (stored.state, stored.changed)).unwrap_or_default();
-    let checkpoint = checkpoint(state, changed, &in_flight.without_a_state(&recorded), serial);
-    let changed = checkpoint.changed.clone();
+    let in_flight = without_a_state(in_flight, &watched.intent, &recorded);
+    let checkpoint = checkpoint(state, changed, &in_flight, watched.serial);
     ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
-    Ok(changed)
+    Ok(Kept::from(&checkpoint))
 }
 
 /// A checkpoint of these changes.

@@ -8,14 +8,17 @@ use super::leftover::{Here, Leftover};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::claim_index::ClaimIndex;
 use crate::domain::coordination::reservation::AccessMode;
+use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::Run;
 use crate::domain::run::event::{ResourceStep, RunEvent};
-use crate::domain::run::in_flight::InFlight;
+use crate::domain::run::in_flight::{Effect, InFlight};
+use crate::domain::run::unshown::{Intent, with_unshown, without_a_state};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::state::delta::{Distance, distance};
 use crate::domain::state::document::{self, StateDocument};
 use crate::domain::state::{Body, Row, RowKey};
 use crate::error::KlError;
+use crate::store::StoreError;
 use crate::store::model::Checkpoint;
 
 /// What is known of a run that ended without a commit.
@@ -34,15 +37,16 @@ pub struct Evidence {
 pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evidence, KlError> {
     let stored = ctx.store.checkpoint_find(run.id).await?;
     let events: Vec<RunEvent> = ctx.store.event_list(run.id).await?.into_iter().map(|one| one.event).collect();
+    let intent = intent(ctx, run).await?;
     match leftover {
         Leftover::Here(here) => {
-            let (checkpoint, actions) = complete(ctx, run, stored, &here).await?;
-            let unknown = unknown(ctx, run, &checkpoint, &actions).await?;
+            let (checkpoint, actions) = complete(ctx, run, stored, &here, &intent).await?;
+            let unknown = unknown(ctx, run, &checkpoint, &actions, &intent).await?;
             Ok(Evidence { checkpoint: Some(checkpoint), unknown, unseen: None, here: Some(here) })
         }
         Leftover::Elsewhere(workplace) => {
             let unknown = match &stored {
-                Some(stored) => unknown(ctx, run, stored, &begun(&events)).await?,
+                Some(stored) => unknown(ctx, run, stored, &begun(&events), &intent).await?,
                 None => Vec::new(),
             };
             let ended = events.iter().any(|event| matches!(event, RunEvent::ApplyFinished { .. }));
@@ -51,11 +55,21 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
         }
         Leftover::Nothing | Leftover::Working(_) => {
             let unknown = match &stored {
-                Some(stored) => unknown(ctx, run, stored, &begun(&events)).await?,
+                Some(stored) => unknown(ctx, run, stored, &begun(&events), &intent).await?,
                 None => Vec::new(),
             };
             Ok(Evidence { checkpoint: stored, unknown, unseen: None, here: None })
         }
+    }
+}
+
+/// What the run was to do, as far as its spec is still there.
+async fn intent(ctx: &Context, run: &Run) -> Result<Intent, KlError> {
+    let Some(spec) = run.spec else { return Ok(Intent::default()) };
+    match ctx.store.spec_find(spec).await {
+        Ok(stored) => Ok(PlanSpec::read(&stored.spec.document).map(|spec| Intent::of(&spec)).unwrap_or_default()),
+        Err(StoreError::NotFound { .. }) => Ok(Intent::default()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -66,7 +80,8 @@ fn begun(events: &[RunEvent]) -> InFlight {
         if let RunEvent::Resource { address, action, step, .. } = event {
             match step {
                 ResourceStep::Started => in_flight.began(address, action),
-                ResourceStep::Finished | ResourceStep::Failed => in_flight.ended(address),
+                ResourceStep::Finished => in_flight.completed(address),
+                ResourceStep::Failed => in_flight.errored(address),
                 ResourceStep::Progress => {}
             }
         }
@@ -80,6 +95,7 @@ async fn complete(
     run: &Run,
     stored: Option<Checkpoint>,
     here: &Here,
+    intent: &Intent,
 ) -> Result<(Checkpoint, InFlight), KlError> {
     let serial = here.workplace.slice_serial;
     let log = here.log.as_ref();
@@ -98,11 +114,12 @@ async fn complete(
     {
         let after = of_the_run(run, newer.rows.into_iter());
         let changed = changed_patterns(&before, &after)?;
+        let in_flight = with_unshown(&in_flight, intent, &before, &after)?;
         return Ok((checkpoint(text, changed, &in_flight, serial), in_flight));
     }
     // The state was torn: what finished since the checkpoint is in no state.
     let stored = stored.unwrap_or_else(|| checkpoint(String::new(), Vec::new(), &InFlight::default(), serial));
-    let in_flight = in_flight.without_a_state(&stored.recorded());
+    let in_flight = without_a_state(&in_flight, intent, &stored.recorded());
     Ok((checkpoint(stored.state, stored.changed, &in_flight, serial), in_flight))
 }
 
@@ -128,8 +145,11 @@ async fn unknown(
     run: &Run,
     checkpoint: &Checkpoint,
     actions: &InFlight,
+    intent: &Intent,
 ) -> Result<Vec<String>, KlError> {
-    let may_be_new = |address: &&String| !matches!(actions.action(address), Some("update" | "delete" | "read"));
+    let meant = |address: &str| intent.effect(address).map(Effect::action);
+    let action = |address: &str| actions.action(address).filter(|action| !action.is_empty()).or_else(|| meant(address));
+    let may_be_new = |address: &&String| !matches!(action(address), Some("update" | "delete" | "read"));
     let candidates: Vec<&String> = checkpoint.in_flight.iter().filter(may_be_new).collect();
     if candidates.is_empty() {
         return Ok(Vec::new());

@@ -6,7 +6,7 @@ use camino::Utf8PathBuf;
 use secrecy::ExposeSecret as _;
 
 use super::bench::{Bench, blocking};
-use super::checkpoint::{self, Scribe, Watched};
+use super::checkpoint::{self, Kept, Scribe, Watched};
 use super::record::Recorder;
 use super::{Context, Rules, leak};
 use crate::domain::address::Pattern;
@@ -20,6 +20,7 @@ use crate::domain::plan::resume::{Done, resumed};
 use crate::domain::plan::spec::{PlanMode, PlanSpec};
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::in_flight::InFlight;
+use crate::domain::run::unshown::Intent;
 use crate::domain::state::Row;
 use crate::domain::state::document::{self, StateDocument};
 use crate::error::KlError;
@@ -27,7 +28,7 @@ use crate::exit::Exit;
 use crate::report::event::Stage;
 use crate::store::Held;
 use crate::store::model::Snapshot;
-use crate::terraform::{ApplyRequest, PlanRequest, TerraformError};
+use crate::terraform::{ApplyRequest, PlanRequest};
 
 /// So many differences are stored and named.
 const MAX_DIFFERENCES: usize = 50;
@@ -58,6 +59,7 @@ pub struct Ready {
     pub relation: Relation,
     /// Whether the plan has nothing left to do.
     pub nothing_left: bool,
+    intent: Intent,
     plan_file: Utf8PathBuf,
     failed_checks: Vec<String>,
 }
@@ -205,6 +207,7 @@ impl Rehearsal<'_> {
             drifted,
             write_set,
             relation: comparison.relation,
+            intent: Intent::of(spec),
             plan_file: request.out,
             failed_checks: plan.failed_checks(),
         };
@@ -266,9 +269,9 @@ fn refusal(comparison: &Comparison) -> KlError {
 /// keep reserved.
 pub async fn keep_record(ctx: &Context, recorder: &Recorder, bench: &Bench, ready: &Ready) -> Vec<Pattern> {
     match checkpoint::put(ctx, recorder, &watched(bench, ready), &InFlight::default()).await {
-        Ok(changed) => {
+        Ok(Kept { changed, in_flight }) => {
             on_record(ctx, recorder, bench).await;
-            kept(recorder, &changed, 0).await;
+            kept(recorder, &changed, in_flight.len()).await;
             changed
         }
         Err(lost) => {
@@ -281,7 +284,13 @@ pub async fn keep_record(ctx: &Context, recorder: &Recorder, bench: &Bench, read
 }
 
 fn watched(bench: &Bench, ready: &Ready) -> Watched {
-    Watched { state_path: bench.state_path(), before: ready.before.clone(), serial: ready.slice_serial }
+    Watched {
+        state_path: bench.state_path(),
+        errored: bench.errored_path(),
+        before: ready.before.clone(),
+        serial: ready.slice_serial,
+        intent: ready.intent.clone(),
+    }
 }
 
 /// Says that what Terraform did is kept, where it did anything.
@@ -345,8 +354,10 @@ pub async fn apply(
     let result = bench.terraform().apply(bench.dirs(), &request, &ctx.stop, &mut on_event).await;
     drop(on_event);
     let mut in_flight = scribe.finish().await;
-    if result.as_ref().map_or_else(TerraformError::ended_by_itself, |_| true) {
-        in_flight.all_ended();
+    match &result {
+        Ok(_) => in_flight.all_ended(),
+        Err(error) if error.ended_by_itself() => in_flight.ended_by_itself(error.is_explained()),
+        Err(_) => {}
     }
     let success = result.is_ok();
     let finished = recorder.record(RunEvent::ApplyFinished { success }).await;
@@ -363,29 +374,27 @@ pub async fn apply(
     match (result, after, finished) {
         (Ok(_), Ok(after), Ok(())) => Ok(Applied { after }),
         (result, after, finished) => {
-            let changed = checkpoint::put(ctx, recorder, &watched, &in_flight).await;
+            let put = checkpoint::put(ctx, recorder, &watched, &in_flight).await;
             let error = match (result, after, finished) {
                 (Err(error), _, _) => KlError::from(bench.without_secrets(error)),
                 (_, Err(error), _) => error,
                 (_, _, Err(error)) => error.into(),
                 _ => unreachable!("one of the three has failed"),
             };
-            let (changed, error) = match changed {
-                Ok(changed) => {
+            Err(Box::new(match put {
+                Ok(Kept { changed, in_flight }) => {
                     on_record(ctx, recorder, bench).await;
-                    kept(recorder, &changed, in_flight.addresses().count()).await;
-                    (changed, error)
+                    kept(recorder, &changed, in_flight.len()).await;
+                    Broken { error, changed, in_flight }
                 }
                 // Without a checkpoint in the store, what was done must at least stay reserved, and on disk.
                 Err(lost) => {
                     bench.leave();
-                    (
-                        ready.write_set.clone(),
-                        error.hint(format!("what terraform did is in {state_path} only: {}", lost.message())),
-                    )
+                    let hint = format!("what terraform did is in {state_path} only: {}", lost.message());
+                    let in_flight = in_flight.addresses().map(str::to_owned).collect();
+                    Broken { error: error.hint(hint), changed: ready.write_set.clone(), in_flight }
                 }
-            };
-            Err(Box::new(Broken { error, changed, in_flight: in_flight.addresses().map(str::to_owned).collect() }))
+            }))
         }
     }
 }

@@ -319,7 +319,9 @@ async fn take_over(
     let snapshot = ctx.store.snapshot(old.state, None).await?;
     let left_by_terraform = document::read(&checkpoint.state)?;
     let trunk = snapshot.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect();
-    let writes = writes(&checkpoint.changed, &trunk, &left_by_terraform)?;
+    // Where no state was ever read, nothing is known of what it would say: rows that it does not name are not gone.
+    let writes =
+        if checkpoint.state.is_empty() { Vec::new() } else { writes(&checkpoint.changed, &trunk, &left_by_terraform)? };
     let mut others = changed_by_others(ctx, old, checkpoint).await?;
     let (late, good): (Vec<RowWrite>, Vec<RowWrite>) =
         writes.into_iter().partition(|write| others.contains_key(&write.key));

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::input;
+use crate::domain::run::in_flight::ErrorSource;
 
 /// How bad a diagnostic is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,31 @@ impl From<Wire> for Diagnostic {
             // "<value for var.x>" and the like name no file.
             file: file.filter(|name| !name.is_empty() && !name.starts_with('<')),
             line,
+        }
+    }
+}
+
+/// How Terraform says that a provider has not answered: it died, or the connection to it was lost (1.11.4, with the
+/// provider killed while it created, updated or deleted). It names no address.
+const SILENCE: [&str; 3] = ["Plugin did not respond", "Plugin error", "Request cancelled"];
+
+/// How it says that it could not write its state (1.11.4).
+const NOT_WRITTEN: [&str; 3] =
+    ["Failed to save state", "Failed to persist state", "failed to create local state backup file"];
+
+impl Diagnostic {
+    /// Whom an error comes from.
+    #[must_use]
+    pub fn source(&self) -> ErrorSource {
+        let begins = |with: &[&str]| with.iter().any(|with| self.summary.starts_with(with));
+        if self.summary.eq_ignore_ascii_case("operation canceled") {
+            ErrorSource::Cancelled
+        } else if begins(&SILENCE) {
+            ErrorSource::Silence
+        } else if begins(&NOT_WRITTEN) {
+            ErrorSource::StateNotWritten
+        } else {
+            ErrorSource::Answer
         }
     }
 }

@@ -246,6 +246,15 @@ impl TerraformError {
         self
     }
 
+    /// Whether it is known why, so that nothing of what Terraform said can be lost: it gives its errors last.
+    #[must_use]
+    pub fn is_explained(&self) -> bool {
+        match self {
+            Self::Cancelled { .. } => true,
+            other => other.failure().is_some_and(|(_, failure)| failure.errors().next().is_some()),
+        }
+    }
+
     /// Whether Terraform ended by itself, so that nothing was in flight any more: it waits for what it has begun. Only
     /// exit code 1 is that: with 2 it has crashed, and from 128 on a shell in between says that a signal ended it.
     ///

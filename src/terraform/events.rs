@@ -2,8 +2,12 @@
 
 use serde::Deserialize;
 
-use super::diagnostic::{Diagnostic, Wire};
+use super::diagnostic::{Diagnostic, Severity, Wire};
+use crate::domain::run::in_flight::InFlight;
 use crate::domain::run::workplace::ProcessGroup;
+
+/// How Terraform begins to say a state that it could not write.
+const DUMP: &str = "Emergency state dump";
 
 /// The resource instance that an event is about, and what is done to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +83,10 @@ pub enum UiEvent {
         /// Destroyed.
         remove: u64,
     },
+    /// A state that could not be written is said in its place; it is left out, as it holds secrets.
+    StateDump,
+    /// A line of JSON that is not whole: the disk is full.
+    CutOff,
     /// A line that kl has no use for, by its type.
     Other {
         /// The type.
@@ -148,12 +156,34 @@ impl UiEvent {
         if !line.trim_start().starts_with('{') {
             return None;
         }
-        match serde_json::from_str::<Line>(line) {
-            Ok(line) => Some(Self::from_line(line)),
-            // An object whose members have taken another form in some version: known by its type alone.
-            Err(_) => serde_json::from_str::<serde_json::Value>(line).ok().map(|value| Self::Other {
-                kind: value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned(),
-            }),
+        if line.contains(DUMP) {
+            return Some(Self::StateDump);
+        }
+        Some(match serde_json::from_str::<Line>(line) {
+            Ok(line) => Self::from_line(line),
+            Err(_) => match serde_json::from_str::<serde_json::Value>(line) {
+                // An object whose members have taken another form in some version: known by its type alone.
+                Ok(value) => Self::Other {
+                    kind: value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned(),
+                },
+                Err(_) => Self::CutOff,
+            },
+        })
+    }
+
+    /// Tells it to the one who keeps what is in flight.
+    pub fn tell(&self, in_flight: &mut InFlight) {
+        match self {
+            Self::ApplyStart(subject) => in_flight.began(&subject.address, &subject.action),
+            Self::ApplyComplete { subject, .. } => in_flight.completed(&subject.address),
+            Self::ApplyErrored { subject, .. } => in_flight.errored(&subject.address),
+            Self::ChangeSummary { operation, .. } if operation != "plan" => in_flight.counts_told(),
+            Self::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error => {
+                in_flight.error_told(diagnostic.address.as_deref(), diagnostic.source());
+            }
+            Self::StateDump => in_flight.state_not_written(),
+            Self::CutOff => in_flight.line_lost(),
+            _ => {}
         }
     }
 
@@ -253,7 +283,8 @@ mod tests {
     fn noise_and_the_unknown_are_no_error() {
         assert_eq!(UiEvent::parse("Initializing the backend..."), None);
         assert_eq!(UiEvent::parse(""), None);
-        assert_eq!(UiEvent::parse("{broken"), None);
+        assert_eq!(UiEvent::parse("{broken"), Some(UiEvent::CutOff));
+        assert_eq!(UiEvent::parse(r#"{"@message":"Emergency state dump","state":{"#), Some(UiEvent::StateDump));
         assert_eq!(UiEvent::parse(r#"{"type":"new"}"#), Some(UiEvent::Other { kind: "new".to_owned() }));
         assert_eq!(
             UiEvent::parse(r#"{"type":"apply_start","hook":{"resource":"text"}}"#),

@@ -5,7 +5,6 @@ use std::io::{self, BufRead as _, BufReader};
 
 use camino::Utf8Path;
 
-use super::diagnostic::Severity;
 use super::events::UiEvent;
 use super::follow::STDOUT;
 use crate::domain::run::in_flight::InFlight;
@@ -15,7 +14,8 @@ use crate::domain::run::in_flight::InFlight;
 pub struct ApplyLog {
     /// What it began with and did not end.
     pub in_flight: InFlight,
-    /// Whether Terraform came to its end by itself: then nothing was in flight, whatever the lines say.
+    /// Whether Terraform came to its end by itself: then nothing was in flight, whatever the lines say, but for what a
+    /// provider that died was asked for.
     pub ended: bool,
 }
 
@@ -34,34 +34,16 @@ pub fn read_apply_log(output_dir: &Utf8Path) -> io::Result<Option<ApplyLog>> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
-        // A line that was cut off is none.
         if let Some(event) = UiEvent::parse(&String::from_utf8_lossy(&line)) {
-            log.hear(&event);
+            event.tell(&mut log.in_flight);
         }
         line.clear();
     }
+    log.ended = log.in_flight.is_over();
     if log.ended {
-        log.in_flight.all_ended();
+        log.in_flight.ended_by_itself(true);
     }
     Ok(Some(log))
-}
-
-impl ApplyLog {
-    fn hear(&mut self, event: &UiEvent) {
-        match event {
-            UiEvent::ApplyStart(subject) => self.in_flight.began(&subject.address, &subject.action),
-            UiEvent::ApplyComplete { subject, .. } | UiEvent::ApplyErrored { subject, .. } => {
-                self.in_flight.ended(&subject.address);
-            }
-            // Both come when the walk is over and the state is written: the counts after a success, errors after a failure.
-            UiEvent::ChangeSummary { operation, .. } if operation != "plan" => self.ended = true,
-            // But for the one that a second interrupt causes.
-            UiEvent::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error => {
-                self.ended |= !diagnostic.summary.eq_ignore_ascii_case("operation canceled");
-            }
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]
@@ -92,6 +74,7 @@ mod tests {
         let cut = line("apply_complete", "a.y");
         let found = log(&[&lines[0], &lines[1], &lines[2], &cut[..cut.len() - 2]]);
         assert_eq!(found.in_flight.addresses().collect::<Vec<_>>(), ["a.y"]);
+        assert!(found.in_flight.may_be_more());
     }
 
     #[test]

@@ -86,10 +86,7 @@ pub type OnEvent<'a> = &'a mut (dyn FnMut(UiEvent) + Send);
 /// The exit code of `plan -detailed-exitcode` that says: there are changes.
 const EXIT_CHANGES: i32 = 2;
 
-/// How Terraform begins to say a state that it could not write.
-const DUMP: &str = "Emergency state dump";
-
-/// What is shown instead.
+/// What is shown instead of a state that Terraform could not write and says in its place.
 const NOT_WRITTEN: &str = "Terraform could not write its state: no space left, or a file that may not get longer";
 
 /// How much of the output that is not JSON is kept for error messages.
@@ -282,15 +279,17 @@ struct Heard {
 }
 
 impl Heard {
-    /// Keeps a line that is no event. One of JSON is left out: it is cut off, or not meant for people, and may hold values.
-    /// A Terraform that cannot write its state says all of it.
+    /// Keeps what an event says for people. A line of JSON that was cut off is left out: it may hold values.
+    fn heard(&mut self, event: &UiEvent) {
+        match event {
+            UiEvent::Diagnostic(diagnostic) => self.diagnostics.push(diagnostic.clone()),
+            UiEvent::StateDump if !self.noise.contains(NOT_WRITTEN) => self.hears(NOT_WRITTEN),
+            _ => {}
+        }
+    }
+
+    /// Keeps a line that is no event.
     fn hears(&mut self, line: &str) {
-        let dumped = line.starts_with('{') && line.contains(DUMP);
-        let line = match (dumped, line.starts_with('{')) {
-            (true, _) if !self.noise.contains(NOT_WRITTEN) => NOT_WRITTEN,
-            (true, _) | (false, true) => return,
-            (false, false) => line,
-        };
         if self.noise.len() < KEPT_NOISE {
             self.noise.push_str(line);
             self.noise.push('\n');
@@ -314,9 +313,7 @@ async fn listen(
         Said::Started(group) => on_event(UiEvent::Started(group)),
         Said::Line(line) => match UiEvent::parse(line) {
             Some(event) => {
-                if let UiEvent::Diagnostic(diagnostic) = &event {
-                    heard.diagnostics.push(diagnostic.clone());
-                }
+                heard.heard(&event);
                 on_event(event);
             }
             None => heard.hears(line),

@@ -67,6 +67,9 @@ pub struct Workspace {
 /// Where Terraform's local backend has its files.
 const STATE_DIR: &str = "state";
 
+/// Where Terraform leaves its state, in its working directory, when it cannot write it where it should be.
+const ERRORED: &str = "errored.tfstate";
+
 /// How many directories of one name are tried.
 const NAMES: u32 = 100;
 
@@ -89,9 +92,10 @@ impl Workspace {
         let layout = Layout::of(&checkout_dir, &extra);
         let dir = make_work_dir(&canonical(&request.parent)?, &checkout_dir)?;
         let state_path = backend::state_path(&dir.join(STATE_DIR), &selected);
-        let owner = Owner::take(&dir, state_path).inspect_err(|_| drop(remove_all(&dir)))?;
         let mirror = dir.join("mirror");
         let root_module_dir = copy::place(&layout, &mirror, &checkout_dir);
+        let errored = root_module_dir.join(ERRORED);
+        let owner = Owner::take(&dir, state_path, errored.clone()).inspect_err(|_| drop(remove_all(&dir)))?;
         // From here on, an error removes what is there.
         let made = Self { dir, checkout_dir, root_module_dir, selected, keep: false, owner };
         for dir in [&mirror, &made.state_dir(), &made.data_dir()] {
@@ -101,6 +105,8 @@ impl Workspace {
         fs::write(&tag, copy::OWN_TAG).map_err(|error| WorkspaceError::io("write", &tag, error))?;
         copy::mirror(&layout, &made.checkout_dir, &mirror)?;
         backend::write_override(&made.root_module_dir, &made.state_dir())?;
+        // One that somebody has in the checkout is not what Terraform leaves here.
+        slice::remove(&errored)?;
         Ok(made)
     }
 
@@ -126,6 +132,12 @@ impl Workspace {
     #[must_use]
     pub fn data_dir(&self) -> Utf8PathBuf {
         self.dir.join("data")
+    }
+
+    /// Where Terraform leaves its state when it cannot write it where it should be.
+    #[must_use]
+    pub fn errored_path(&self) -> Utf8PathBuf {
+        self.root_module_dir.join(ERRORED)
     }
 
     /// The Terraform workspace.
@@ -205,6 +217,12 @@ impl Workspace {
 /// own the work directory.
 pub fn read_settled(state_path: &Utf8Path) -> Result<Option<String>, WorkspaceError> {
     slice::read_settled(state_path)
+}
+
+/// Reads the state that Terraform left: from `errored` when it could not write it in its place, and has written a whole one
+/// there.
+pub fn read_left(state_path: &Utf8Path, errored: Option<&Utf8Path>) -> Result<Option<String>, WorkspaceError> {
+    slice::read_left(state_path, errored)
 }
 
 impl Drop for Workspace {

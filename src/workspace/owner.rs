@@ -26,6 +26,9 @@ const PREFIX: &str = "kl-";
 struct Note {
     /// Where Terraform has the slice's state.
     state: Utf8PathBuf,
+    /// Where Terraform leaves its state when it cannot write it there; none in a note of an older kl.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    errored: Option<Utf8PathBuf>,
     /// The run that works here; none for a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<RunId>,
@@ -44,7 +47,7 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Takes a directory that was just made.
-    pub(super) fn take(dir: &Utf8Path, state: Utf8PathBuf) -> Result<Self, WorkspaceError> {
+    pub(super) fn take(dir: &Utf8Path, state: Utf8PathBuf, errored: Utf8PathBuf) -> Result<Self, WorkspaceError> {
         let path = dir.join(OWNER);
         let failed = |error| WorkspaceError::io("write", &path, error);
         // Locked and written before it has its name: nobody sees one that is not locked.
@@ -57,7 +60,8 @@ impl Owner {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(error) => return Err(failed(error.into())),
         }
-        let mut owner = Self { path: path.clone(), file, note: Note { state, run: None, kept: false } };
+        let note = Note { state, errored: Some(errored), run: None, kept: false };
+        let mut owner = Self { path: path.clone(), file, note };
         owner.write()?;
         fs::rename(&draft, &path).map_err(failed)?;
         Ok(owner)
@@ -126,7 +130,7 @@ impl LeftBehind {
 
     /// The slice's state as Terraform left it. None when it has written none.
     pub fn read_state(&self) -> Result<Option<String>, WorkspaceError> {
-        slice::read_settled(&self.note.state)
+        slice::read_left(&self.note.state, self.note.errored.as_deref())
     }
 
     /// Removes it, unless it was meant to stay.
@@ -175,7 +179,7 @@ pub fn find(dir: &Utf8Path) -> Result<Found, WorkspaceError> {
     };
     // One that was cut off while it was written belongs to nobody who could be asked.
     match serde_json::from_slice::<Note>(&text) {
-        Ok(note) if note.state.starts_with(dir) => {
+        Ok(note) if note.state.starts_with(dir) && note.errored.as_ref().is_none_or(|path| path.starts_with(dir)) => {
             Ok(Found::Left(LeftBehind { dir: dir.to_owned(), note, _lock: file }))
         }
         _ => Ok(Found::Nothing),
@@ -223,7 +227,7 @@ mod tests {
     fn made(temp: &tempfile::TempDir) -> (Utf8PathBuf, Owner) {
         let dir = Utf8PathBuf::from_path_buf(temp.path().canonicalize().unwrap()).unwrap().join("kl-web");
         fs::DirBuilder::new().mode(0o700).create(&dir).unwrap();
-        let owner = Owner::take(&dir, dir.join("state/terraform.tfstate")).unwrap();
+        let owner = Owner::take(&dir, dir.join("state/terraform.tfstate"), dir.join("mirror/errored.tfstate")).unwrap();
         (dir, owner)
     }
 

@@ -56,6 +56,15 @@ pub(super) fn read_settled(path: &Utf8Path) -> Result<Option<String>, WorkspaceE
     Err(WorkspaceError::Torn { path: path.to_owned() })
 }
 
+/// Reads the state that Terraform left: from `errored` when it could not write it where it should be, and has written a
+/// whole one there.
+pub(super) fn read_left(path: &Utf8Path, errored: Option<&Utf8Path>) -> Result<Option<String>, WorkspaceError> {
+    match errored.map(read_settled) {
+        Some(Ok(Some(text))) => Ok(Some(text)),
+        _ => read_settled(path),
+    }
+}
+
 /// Removes a state file, when there is one.
 pub(super) fn remove(path: &Utf8Path) -> Result<(), WorkspaceError> {
     match fs::remove_file(path) {
@@ -104,6 +113,19 @@ mod tests {
         };
         assert_eq!(read_settled(&path).unwrap().unwrap(), "{\"version\":4,\"name\":1}");
         writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_state_that_could_not_be_written_in_its_place_is_read_where_it_is() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = path(&temp);
+        let errored = path.with_file_name("errored.tfstate");
+        write(&path, "{\"serial\":1}").unwrap();
+        assert_eq!(read_left(&path, Some(&errored)).unwrap().unwrap(), "{\"serial\":1}");
+        write(&errored, "{\"serial\":2}").unwrap();
+        assert_eq!(read_left(&path, Some(&errored)).unwrap().unwrap(), "{\"serial\":2}");
+        write(&errored, "{\"serial\":").unwrap();
+        assert_eq!(read_left(&path, Some(&errored)).unwrap().unwrap(), "{\"serial\":1}");
     }
 
     #[test]

@@ -20,6 +20,8 @@ on_both_databases!(
     a_state_that_is_missing_or_torn_destroys_nothing_in_the_trunk,
     a_work_directory_that_vanishes_leaves_its_objects_named,
     a_disk_that_fills_leaves_its_objects_named_and_shows_no_value,
+    a_disk_that_fills_before_the_first_write_leaves_its_objects_named,
+    an_update_whose_state_was_never_written_takes_no_row_away,
     a_provider_that_hangs_is_stopped_in_time,
 );
 
@@ -221,6 +223,46 @@ fn a_disk_that_fills_leaves_its_objects_named_and_shows_no_value(database: &Data
         &["terraform apply failed", "Terraform could not write its state", "terraform_data.first"],
         &[],
     );
+}
+
+/// The state before does not fit a second time, so Terraform cannot even copy it and leaves it as it was; with less room
+/// still what Terraform says is lost, too.
+fn a_disk_that_fills_before_the_first_write_leaves_its_objects_named(database: &Database) {
+    for (blocks, word) in [(24, "Terraform could not write its state"), (3, "terraform apply failed: exit code 1")] {
+        let scene = Scene::new(database);
+        let text = format!("resource \"terraform_data\" \"kept\" {{\n  input = \"{}\"\n}}", "x".repeat(9_000));
+        let world = WORLD.replace("resource \"terraform_data\" \"kept\" {}", &text);
+        scene.site.write("live/main.tf", &world);
+        drop(scene.kl("apply").args(["live", "--auto-approve", "--target", "terraform_data.kept"]).exits(0));
+        drop(scene.kl("plan").args(["live", "--out", scene.spec().as_str()]).exits(0));
+        let said = scene.ill(&format!("ulimit -f {blocks}"), "").exits(1);
+        assert_eq!(scene.made("first"), 1, "{said:?}");
+        scene.is_mended(&said, &[word, "terraform_data.first"], &[]);
+        scene.is_cleared();
+    }
+}
+
+/// No checkpoint was taken when the state was lost: what is in flight stays in the trunk as it was.
+fn an_update_whose_state_was_never_written_takes_no_row_away(database: &Database) {
+    for after in ["kill -KILL $$", "exit 2"] {
+        let scene = Scene::new(database);
+        drop(scene.apply().exits(0));
+        let changed = "--var=text=changed";
+        drop(scene.kl("plan").args(["live", "--out", scene.spec().as_str(), changed]).exits(0));
+        // Terraform begins with `first`, and that is all that anybody has heard of it.
+        let start = r#"{"@level":"info","@message":"terraform_data.first: Modifying...","hook":{"resource":{"addr":"terraform_data.first"},"action":"update"},"type":"apply_start"}"#;
+        let said = scene.ill(&format!("rm $state; echo '{start}'; sleep 0.2; {after}"), "").arg(changed).exits(1);
+        let run = scene.failed();
+        assert!(said.stderr.contains(&format!("kl recover {run}")), "{said:?}");
+        let told = scene.site.kl().args(["recover", &run]).exits(0).stdout;
+        assert!(!told.contains("was being created"), "{told}");
+        let all = ["first", "kept", "second", "third"].map(|name| format!("terraform_data.{name}\n")).concat();
+        assert_eq!(scene.trunk(), all);
+        drop(scene.apply().arg(changed).exits(0));
+        assert_eq!(["first", "second", "third"].map(|object| scene.made(object)), [1; 3]);
+        scene.is_cleared();
+        fs::remove_dir_all(scene.site.path("reality")).unwrap();
+    }
 }
 
 fn a_provider_that_hangs_is_stopped_in_time(database: &Database) {

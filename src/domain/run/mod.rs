@@ -3,6 +3,7 @@
 pub mod event;
 pub mod fidelity;
 pub mod in_flight;
+pub mod unshown;
 pub mod workplace;
 
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{Connection as _, query_as};
 
 use super::Database;
-use crate::store::fault::{LOCK_TIMEOUT, Fault};
+use crate::store::fault::{Fault, LOCK_TIMEOUT};
 use crate::store::open::Unusable;
 
 /// Readers beside the one writer that `SQLite` allows.
