@@ -23,7 +23,12 @@ pub struct Signals {
 #[must_use]
 pub fn listen() -> Signals {
     let heard = CancellationToken::new();
-    let stop = Stop { interrupt: CancellationToken::new(), kill: CancellationToken::new(), grace: GRACE };
+    let stop = Stop {
+        interrupt: CancellationToken::new(),
+        kill: CancellationToken::new(),
+        hurry: heard.clone(),
+        grace: GRACE,
+    };
     let (told, first) = (stop.clone(), heard.clone());
     tokio::spawn(async move {
         let (Ok(mut int), Ok(mut term)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {

@@ -331,7 +331,7 @@ pub async fn apply(
     ctx: &Context,
     recorder: &Recorder,
     bench: &Bench,
-    _held: &Held,
+    held: &Held,
     ready: &Ready,
 ) -> Result<Applied, Box<Broken>> {
     let untouched = |error: KlError| Box::new(Broken { error, changed: Vec::new(), in_flight: Vec::new() });
@@ -340,6 +340,10 @@ pub async fn apply(
     let workplace = bench.workplace(recorder.run(), ready.slice_serial).map_err(untouched)?;
     // From here on, whoever finds the run cut off knows where to look.
     let mut begun = ctx.store.workplace_put(recorder.run(), &workplace).await;
+    if begun.is_ok() {
+        // A run that was paused until now may have lost its rows. From now on whoever takes them keeps what it may write.
+        begun = ctx.store.reservation_renew(held).await.map(drop);
+    }
     if begun.is_ok() {
         begun = recorder.record(RunEvent::ApplyStarted).await;
     }

@@ -167,7 +167,7 @@ impl Context {
     /// The same context for a run with this lease: while it lasts, a database that is away is waited for.
     #[must_use]
     pub(crate) fn patient(&self, lease: Duration) -> Self {
-        let patience = Patience { limit: lease, stop: self.stop.interrupt.clone() };
+        let patience = Patience { limit: lease, stop: self.stop.hurry.clone() };
         Self { store: self.store.patient(patience), caller: self.caller.clone() }
     }
 }

@@ -161,8 +161,8 @@ async fn beat(
                 }
             }
             Err(StoreError::LeaseLost { .. }) => {
-                let now = store.run_find(held.run()).await.map(|run| run.status);
-                break now.unwrap_or(RunStatus::Lost);
+                let now = in_time(Instant::now() + interval, store.run_find(held.run())).await;
+                break now.map_or(RunStatus::Lost, |run| run.status);
             }
             Err(error) => {
                 late_before = true;

@@ -23,7 +23,7 @@ const LAST_TRIES: Duration = Duration::from_secs(4);
 pub struct Patience {
     /// As long as this, from the first failure on: the run's lease, because after it there is nothing left to save.
     pub limit: Duration,
-    /// Cancelled when the run is to stop; then a few seconds are left.
+    /// Cancelled when kl is to end; then a few seconds are left.
     pub stop: CancellationToken,
 }
 
@@ -84,14 +84,16 @@ impl Care {
 
     /// Waits for a part of an attempt.
     pub(in crate::store) async fn in_time<T>(&self, part: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-        if !self.is_patient() {
-            return part.await;
-        }
-        match tokio::time::timeout(ATTEMPT, part).await {
-            Ok(done) => done,
-            Err(elapsed) => {
-                Err(Fault::Sql(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, elapsed))))
-            }
+        let Some(patience) = &self.patience else { return part.await };
+        let called_off = async {
+            patience.stop.cancelled().await;
+            tokio::time::sleep(LAST_TRIES).await;
+        };
+        tokio::select! {
+            done = part => done,
+            () = tokio::time::sleep(ATTEMPT) => Err(silent()),
+            // A connection that says nothing must not keep the last words of a run back until it is killed.
+            () = called_off => Err(silent()),
         }
     }
 
@@ -99,6 +101,11 @@ impl Care {
     pub(in crate::store) fn tries(&self, operation: &'static str) -> Tries<'_> {
         Tries { care: self, operation, lost: 0, away_since: None }
     }
+}
+
+/// The fault of a connection that has not answered in time.
+fn silent() -> Fault {
+    Fault::Sql(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))
 }
 
 /// The attempts at one operation.

@@ -32,6 +32,9 @@ pub struct Stop {
     pub interrupt: CancellationToken,
     /// Kills it at once.
     pub kill: CancellationToken,
+    /// Cancelled when whoever runs kl wants it to end, and will soon kill it: nothing can be waited for any more. Other
+    /// things stop Terraform, too, and leave kl its time.
+    pub hurry: CancellationToken,
     /// How long Terraform may take after it was asked.
     pub grace: Duration,
 }
@@ -40,7 +43,8 @@ impl Stop {
     /// Never asks.
     #[must_use]
     pub fn never() -> Self {
-        Self { interrupt: CancellationToken::new(), kill: CancellationToken::new(), grace: Duration::ZERO }
+        let never = CancellationToken::new;
+        Self { interrupt: never(), kill: never(), hurry: never(), grace: Duration::ZERO }
     }
 }
 

@@ -14,11 +14,15 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use std::time::Duration;
+
 use camino::Utf8PathBuf;
+use nix::sys::signal::Signal;
 
 use crate::harness::database::{Backend, Database};
 use crate::harness::kl::Kl;
 use crate::harness::site::Site;
+use crate::harness::wait_until;
 
 on_both_databases!(
     killed_at_any_step_of_an_apply,
@@ -31,6 +35,7 @@ on_both_databases!(
     the_database_goes_away_at_any_step_of_an_apply,
     the_database_goes_away_at_any_step_of_an_apply_that_fails,
     any_step_of_an_apply_takes_longer_than_its_lease,
+    one_that_was_paused_and_lost_its_lease_does_not_begin,
 );
 
 /// Every object leaves a line behind for each time that it is made: the line is its reality. `second` fails while the
@@ -338,4 +343,22 @@ fn any_step_of_an_apply_takes_longer_than_its_lease(database: &Database) {
         world.meets(&format!("{point}=stall:1300"));
         world.comes_back(point);
     });
+}
+
+fn one_that_was_paused_and_lost_its_lease_does_not_begin(database: &Database) {
+    let lab = Lab::new(database);
+    let world = lab.world("paused");
+    let paused =
+        world.apply().args(["--lease", "1s"]).env("KL_MISHAP", "store/record where the run works/begin#1=stall:2000");
+    let paused = paused.spawn();
+    wait_until("it is about to begin", Duration::from_mins(1), || {
+        (database.value("SELECT count(*) FROM runs WHERE status = 'applying'").as_deref() == Some("1")).then_some(())
+    });
+    paused.signal(Signal::SIGSTOP);
+    drop(world.apply().args(["--wait", "1m"]).exits(0));
+    paused.signal(Signal::SIGCONT);
+    let said = paused.exits(1).stderr;
+    assert!(said.contains("the lease was lost"), "{said}");
+    assert_eq!((world.made("first").as_str(), world.made("second").as_str()), ("made\n", "made\n"));
+    lab.everything_ended();
 }

@@ -23,7 +23,7 @@ fn real_terraform() -> Utf8PathBuf {
 }
 
 fn stop(grace: Duration) -> Stop {
-    Stop { interrupt: CancellationToken::new(), kill: CancellationToken::new(), grace }
+    Stop { interrupt: CancellationToken::new(), kill: CancellationToken::new(), hurry: CancellationToken::new(), grace }
 }
 
 /// A stand-in that answers `version` and otherwise does something.

@@ -269,9 +269,9 @@ fn a_provider_that_hangs_is_stopped_in_time(database: &Database) {
     for stubborn in ["", "trap '' INT TERM; "] {
         let scene = Scene::new(database);
         scene.in_the_midst(&format!("{stubborn}sleep 100 & wait"));
-        let said = scene.apply().args(["--timeout", "2s"]).exits(1);
+        let said = scene.apply().args(["--timeout", "4s"]).exits(1);
         scene.in_the_midst("");
-        let words = ["the apply has taken longer than --timeout 2s", "was stopped after", "terraform_data.second"];
+        let words = ["the apply has taken longer than --timeout 4s", "was stopped after", "terraform_data.second"];
         scene.is_mended(&said, &words, &["second"]);
         scene.is_cleared();
     }

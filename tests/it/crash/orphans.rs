@@ -24,6 +24,7 @@ on_both_databases!(
     a_recovery_leaves_alone_what_others_have_changed_since,
     a_work_directory_stays_until_its_run_is_recovered,
     what_was_in_flight_and_got_done_is_seen_by_the_same_spec,
+    a_provider_that_dies_at_its_work_leaves_its_object_named,
 );
 
 impl<'a> Scene<'a> {
@@ -291,4 +292,27 @@ fn a_work_directory_stays_until_its_run_is_recovered(database: &Database) {
     assert_eq!(scene.site.leftovers(), left);
     drop(scene.site.kl().args(["recover", &run, "--discard"]).exits(0));
     assert_eq!(scene.site.leftovers(), Vec::<String>::new());
+}
+
+fn a_provider_that_dies_at_its_work_leaves_its_object_named(database: &Database) {
+    needs("example/klt");
+    let site = Site::on(database);
+    let object = Object::at(site.path("objects/a.json"));
+    let resource =
+        format!("resource \"klt_file\" \"a\" {{\n path = \"{}\"\n content = \"a\"\n}}\n", site.path("objects/a.json"));
+    site.write("live/main.tf", &format!("terraform {{\n required_providers {{\n {KLT}\n }}\n}}\n{resource}"));
+    let spec = site.path("spec.json").into_string();
+    drop(site.kl().args(["plan", "live", "--out", &spec]).exits(0));
+    // As when the system ends it for lack of memory, while Terraform lives.
+    object.fail("die");
+    let said = site.kl().args(["apply", &spec, "--dir", "live"]).exits(1).stderr;
+    object.heal();
+    assert!(said.contains("Plugin did not respond") && said.contains("klt_file.a"), "{said}");
+    let run = database.value("SELECT CAST(id AS text) FROM runs WHERE status = 'failed'").unwrap();
+    // It may have been made: no apply makes it before somebody has looked.
+    let again = site.kl().args(["apply", &spec, "--dir", "live"]).exits(2).stderr;
+    assert!(again.contains("klt_file.a") && again.contains(&format!("kl recover {run}")), "{again}");
+    let told = site.kl().args(["recover", &run]).exits(0).stdout;
+    assert!(told.contains("klt_file.a was being created"), "{told}");
+    drop(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0));
 }

@@ -94,7 +94,8 @@ impl Object {
         fs::remove_file(self.beside("hold")).expect("it was held");
     }
 
-    /// Makes an operation fail (`create`, `update`, `delete`, `read`, `half_create`), until [`Object::heal`].
+    /// Makes an operation fail (`create`, `update`, `delete`, `read`, `half_create`), or the provider die of any that changes
+    /// something (`die`), until [`Object::heal`].
     pub(crate) fn fail(&self, operation: &str) {
         self.steer("fail", operation);
     }
