@@ -42,7 +42,7 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
         Leftover::Here(here) => {
             let (checkpoint, actions) = complete(ctx, run, stored, &here, &intent).await?;
             let unknown = unknown(ctx, run, &checkpoint, &actions, &intent).await?;
-            Ok(Evidence { checkpoint: Some(checkpoint), unknown, unseen: None, here: Some(here) })
+            Ok(Evidence { checkpoint: Some(checkpoint), unknown, unseen: None, here: Some(*here) })
         }
         Leftover::Elsewhere(workplace) => {
             let unknown = match &stored {

@@ -26,7 +26,7 @@ pub enum Leftover {
     /// Somebody still works for it.
     Working(Working),
     /// Its work directory, and nobody works there any more.
-    Here(Here),
+    Here(Box<Here>),
     /// Something that cannot be seen from here.
     Elsewhere(Workplace),
 }
@@ -122,7 +122,7 @@ pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
     });
     let log =
         log.map_err(|error| KlError::failed(format!("cannot read what the apply said in {dir}")).because(error))?;
-    Ok(Leftover::Here(Here { workplace, state, log, dir: left }))
+    Ok(Leftover::Here(Box::new(Here { workplace, state, log, dir: left })))
 }
 
 /// What is at the place of a work directory. One that is in use for a moment, because somebody looks whether it can be
