@@ -54,7 +54,10 @@ else:
     text = "{}"
     key = "row_key({0})"
 origin = text.format("""'{"forge":"github","repository":"org/infra","request":' || (v.n % 500 + 1) || '}'""")
-address = f"'terraform_data.r[' || ((v.n % {cycle}) * 10 + i.n) || ']'"
+# The last of ten rows is in an instance of a module.
+inside = lambda yes, no: f"CASE WHEN i.n = 9 THEN {yes} ELSE {no} END"
+module = f"""'module.m["' || (v.n % {cycle}) || '"]'"""
+address = inside(f"{module} || '.terraform_data.r'", f"'terraform_data.r[' || ((v.n % {cycle}) * 10 + i.n) || ']'")
 state = "(SELECT id FROM states)"
 constant = lambda value: text.format("'" + value + "'")
 tools = constant('{"program":"Terraform","version":"1.11.4","providers":{}}')
@@ -70,9 +73,10 @@ INSERT INTO state_versions (state_id, serial, source_serial, committed_at, actor
 SELECT {state}, v.n, v.n - 1, {at('v.n * 60 + 80')}, 'actor-' || (v.n % 10), {origin}, {uuid}, 'apply', 'row-delta',
        '1.11.4', {constant('[]')}, {constant('{}')}, 10, 10
 FROM ({versions} SELECT n FROM s) AS v;
-INSERT INTO resources (state_id, from_serial, to_serial, row_key, kind, address, resource_key, mode, type, name,
-                       content_hash)
-SELECT {state}, v.n, {end}, {key.format(address)}, 'object', {address}, 'terraform_data.r', 'managed', 'terraform_data', 'r',
+INSERT INTO resources (state_id, from_serial, to_serial, row_key, kind, address, module_path, resource_key, mode, type,
+                       name, content_hash)
+SELECT {state}, v.n, {end}, {key.format(address)}, 'object', {address}, {inside(module, "''")},
+       {inside("'module.m.terraform_data.r'", "'terraform_data.r'")}, 'managed', 'terraform_data', 'r',
        (SELECT content_hash FROM resource_bodies LIMIT 1)
 FROM ({versions} SELECT n FROM s) AS v CROSS JOIN ({tens} SELECT n FROM s) AS i;""")
 events = [
@@ -155,6 +159,10 @@ on() { # the name of the database, its kind, and the addresses of a long and a s
   ask "kl history --since 1d" history long --since 1d
   ask "kl history --address of an instance" history long --address 'terraform_data.r[7]'
   ask "kl history --address of a resource" history long --address terraform_data.r
+  ask "kl history --address of a module" history long --address 'module.m.*'
+  ask "kl history --address of an instance of a module" history long --address 'module.m["7"].*'
+  ask "kl history --address of a resource in it" history long --address 'module.m["7"].terraform_data.r'
+  ask "kl history --address of a module that never was" history long --address 'module.never.*'
   ask "kl blame" blame --dir long
   ask "kl blame, from the middle on" blame --dir long --after 'terraform_data.r[500]'
 }

@@ -67,7 +67,11 @@ pub async fn commit(
         recorder.record(RunEvent::DriftObserved { addresses: drift }).await?;
     }
     let soft_names: Vec<String> = delta.soft.iter().map(|change| change.key.to_string()).collect();
-    let mut rows: Vec<(RowKey, Touched)> = delta.writes.iter().chain(&delta.soft).filter_map(touched).collect();
+    let rows: Vec<(RowKey, Touched)> = delta.writes.iter().chain(&delta.soft).filter_map(touched).collect();
+    // What recoveries of this spec have brought in came before. Soft rows that the store leaves are none that were planned.
+    let earlier: Vec<(RowKey, Touched)> =
+        ctx.store.recovered_versions(&[spec.id]).await?.into_iter().flat_map(|version| version.rows).collect();
+    let as_planned = Some(fidelity(spec, &earlier, &rows, &soft_names).exact());
     let lineage = outcome.snapshot.head.lineage.clone().unwrap_or_else(clock::new_lineage);
     let commit = Commit {
         source: Source::Apply,
@@ -79,23 +83,10 @@ pub async fn commit(
         providers,
         writes: delta.writes.into_iter().map(row_write).collect(),
         soft: delta.soft.into_iter().map(soft_write).collect(),
-    };
-    let committed = ctx.store.run_commit(held, &commit).await?;
-    rows.retain(|(key, _)| !committed.left.contains(key));
-    let as_planned = Some(fidelity(spec, &rows, &soft_names).exact());
-    if !soft_names.is_empty() {
-        let left: Vec<String> = committed.left.iter().map(ToString::to_string).collect();
-        let taken = soft_names.into_iter().filter(|name| !left.contains(name)).collect();
-        // The version exists: a timeline that cannot be written does not make the apply a failure.
-        drop(recorder.record(RunEvent::SoftRows { taken, left }).await);
-    }
-    let event = RunEvent::Committed {
-        serial: committed.serial,
-        rows_opened: committed.rows_opened,
-        rows_closed: committed.rows_closed,
         as_planned,
     };
-    drop(recorder.record(event).await);
+    let committed = ctx.store.run_commit(held, &commit).await?;
+    recorder.tell_all(&committed.events);
     Ok(committed)
 }
 

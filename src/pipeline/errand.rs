@@ -133,13 +133,6 @@ async fn commit(ctx: &Context, recorder: &Recorder, held: &Held, change: Change)
         recorder.record(event).await.map_err(plain)?;
     }
     let committed = ctx.store.run_commit(held, &change.commit).await.map_err(plain)?;
-    let event = RunEvent::Committed {
-        serial: committed.serial,
-        rows_opened: committed.rows_opened,
-        rows_closed: committed.rows_closed,
-        as_planned: None,
-    };
-    // The version exists: a timeline that cannot be written does not make the errand a failure.
-    drop(recorder.record(event).await);
+    recorder.tell_all(&committed.events);
     Ok(committed)
 }

@@ -94,6 +94,7 @@ pub async fn import(
                 providers: BTreeMap::new(),
                 writes,
                 soft: Vec::new(),
+                as_planned: None,
             },
         }))
     })

@@ -103,7 +103,10 @@ pub async fn life(
     let (mut moments, mut versions, mut at) = (Vec::new(), 0, None);
     'names: loop {
         let claims: Vec<Claim> = names.iter().cloned().map(Claim::write).collect();
-        let page = store.versions_touching(state, &claims, at, PAGE).await?;
+        // Newer versions than asked for are looked at for the moves in them alone.
+        let skipping = before.is_some_and(|before| at.is_none_or(|at: Serial| at > before));
+        let wanted = u32::try_from(limit - versions + 1).unwrap_or(PAGE);
+        let page = store.versions_touching(state, &claims, at, if skipping { PAGE } else { wanted.min(PAGE) }).await?;
         if page.is_empty() {
             return Ok((moments, None));
         }

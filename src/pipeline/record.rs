@@ -33,6 +33,13 @@ impl Recorder {
         self.sink.emit(&Progress::Run(event.clone()));
     }
 
+    /// Tells events that the timeline has already.
+    pub fn tell_all(&self, events: &[RunEvent]) {
+        for event in events {
+            self.tell(event);
+        }
+    }
+
     /// Stores an event that has been told.
     pub async fn append(&self, event: RunEvent) -> Result<(), StoreError> {
         self.store.event_append(self.run, &[event]).await

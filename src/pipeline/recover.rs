@@ -191,8 +191,11 @@ async fn told(ctx: &Context, old: &Run, trouble: Trouble) -> Result<KlError, KlE
 async fn successor(ctx: &Context, old: &Run) -> Result<Option<Run>, KlError> {
     let of_it =
         |run: &Run| run.kind == RunKind::Recover && run.spec == old.spec && run.source_serial == old.source_serial;
-    for reservation in ctx.store.reservation_list(old.state).await? {
-        let run = ctx.store.run_find(reservation.run).await?;
+    // Once for each run: it may have thousands of reservations.
+    let standing = ctx.store.reservation_list(old.state).await?;
+    let holders: BTreeSet<RunId> = standing.into_iter().map(|reservation| reservation.run).collect();
+    for holder in holders {
+        let run = ctx.store.run_find(holder).await?;
         if of_it(&run) && run.id != old.id {
             return Ok(Some(run));
         }
@@ -344,20 +347,15 @@ async fn take_over(
             .into_iter()
             .map(|write| SoftWrite { expected: trunk.get(&write.key).map(|body| body.hash()), write })
             .collect(),
+        as_planned: None,
     };
     let committed = ctx.store.run_commit(held, &commit).await?;
     left.extend(reserved_by_others(ctx, old, &committed.left, snapshot.head.serial).await?);
     recovered.serial = Some(committed.serial);
     (recovered.rows_opened, recovered.rows_closed) = (committed.rows_opened, committed.rows_closed);
+    recorder.tell_all(&committed.events);
     // The version exists: a timeline that cannot be written does not make the recovery a failure.
     drop(tell(recorder, checkpoint, &left).await);
-    let event = RunEvent::Committed {
-        serial: committed.serial,
-        rows_opened: committed.rows_opened,
-        rows_closed: committed.rows_closed,
-        as_planned: None,
-    };
-    drop(recorder.record(event).await);
     Ok(Recovered { left, ..recovered })
 }
 

@@ -11,7 +11,6 @@ use crate::clock;
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::reservation::{Blocker, Claim};
 use crate::domain::id::{RunId, Serial};
-use crate::domain::run::event::RunEvent;
 use crate::domain::run::{NewRun, RunEnd, RunKind, RunStatus};
 use crate::domain::state::delta::{Change, delta};
 use crate::domain::state::{Body, Row, document};
@@ -183,17 +182,11 @@ async fn commit(
         providers,
         writes: Vec::new(),
         soft,
+        as_planned: None,
     };
     let committed = ctx.store.run_commit(&held, &commit).await?;
     report.serial = Some(committed.serial);
     report.left = committed.left.iter().map(ToString::to_string).collect();
-    recorder
-        .record(RunEvent::Committed {
-            serial: committed.serial,
-            rows_opened: committed.rows_opened,
-            rows_closed: committed.rows_closed,
-            as_planned: None,
-        })
-        .await?;
+    recorder.tell_all(&committed.events);
     Ok(())
 }

@@ -75,6 +75,7 @@ fn commit(snapshot: &Snapshot, source: Source, writes: Vec<RowWrite>, soft: Vec<
         providers: snapshot.providers.clone(),
         writes,
         soft,
+        as_planned: None,
     }
 }
 

@@ -35,14 +35,15 @@ pub struct Ask {
 /// Everything that a page tells.
 pub async fn of_runs(store: &dyn Store, ask: Ask) -> Result<Report, KlError> {
     let now = store.now().await?;
-    let mut heads = store.state_list().await?;
-    heads.retain(|head| ask.state.is_none_or(|state| state == head.id));
     let query =
         RunQuery { state: ask.state, since: ask.since, limit: ask.limit.saturating_add(1), ..RunQuery::default() };
     let mut runs = store.run_page(&query).await?;
     let cut = runs.len() > ask.limit as usize;
     runs.truncate(ask.limit as usize);
     runs.reverse();
+    // After the runs: each of them has its state by then.
+    let mut heads = store.state_list().await?;
+    heads.retain(|head| ask.state.is_none_or(|state| state == head.id));
 
     let mut others: HashMap<RunId, Option<NearbyRun>> =
         runs.iter().map(|run| (run.id, Some(request::nearby(run.clone())))).collect();
@@ -76,6 +77,12 @@ async fn told(
     let mut timelines = store.event_lists(&ids).await?;
     let specs = specs(store, runs).await?;
     let mut versions = versions(store, runs).await?;
+    let mut recovered: HashMap<SpecId, Vec<Version>> = HashMap::new();
+    for version in store.recovered_versions(&specs.keys().copied().collect::<Vec<_>>()).await? {
+        if let Some(spec) = version.spec {
+            recovered.entry(spec).or_default().push(version);
+        }
+    }
     let mut all = Vec::with_capacity(runs.len());
     for run in runs {
         let state = names.get(&run.state).cloned();
@@ -95,7 +102,8 @@ async fn told(
             }
         }
         let version = run.result_serial.and_then(|serial| versions.remove(&(run.state, serial)));
-        let committed = version.map(|version| story::committed(run, &version, spec.as_ref(), &soft));
+        let recovered = run.spec.and_then(|spec| recovered.get(&spec)).map_or(&[][..], Vec::as_slice);
+        let committed = version.map(|version| story::committed(run, &version, spec.as_ref(), recovered, &soft));
         // Who else was at work is on the page itself.
         let apply = ApplyView {
             run: Some(run.clone()),

@@ -58,18 +58,8 @@ pub async fn acquire(
             recorder.tell(&RunEvent::Reclaimed { from: *from });
         }
         match acquired {
-            Acquired::Granted { held, beside, tools_beside, reclaimed: _ } => {
-                let writes = claims
-                    .iter()
-                    .filter(|claim| claim.mode == crate::domain::coordination::reservation::AccessMode::Write)
-                    .count();
-                let event = RunEvent::Reserved {
-                    writes,
-                    reads: claims.len() - writes,
-                    expires_at: Some(held.expires_at()),
-                    beside,
-                };
-                recorder.record(event).await?;
+            Acquired::Granted { held, tools_beside, event, .. } => {
+                recorder.tell(&event);
                 return Ok(Outcome::Granted { held, tools_beside });
             }
             // A quarantine ends when somebody recovers or discards it, and not by waiting.
@@ -194,5 +184,60 @@ async fn in_time<T>(good_until: Instant, answer: impl Future<Output = Result<T, 
     match tokio::time::timeout(limit, answer).await {
         Ok(answer) => answer,
         Err(elapsed) => Err(StoreError::Database { operation: "answer in time", source: Box::new(elapsed) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::address::Pattern;
+    use crate::domain::id::{Actor, Serial, StateName};
+    use crate::domain::run::{NewRun, Origin, RunKind};
+    use crate::mishap::Mishaps;
+    use crate::report::event::{Progress, Sink};
+    use crate::store::{DatabaseUrl, open};
+
+    struct Deaf;
+
+    impl Sink for Deaf {
+        fn emit(&self, _: &Progress) {}
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_renewal_that_is_late_is_on_record_and_so_is_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = camino::Utf8Path::from_path(dir.path()).unwrap().join("kl.db");
+        let store = open(&DatabaseUrl::sqlite(file)).await.unwrap();
+        let state = store.state_ensure(&StateName::new("prod").unwrap()).await.unwrap().id;
+        let run = NewRun {
+            id: crate::clock::new_run_id(),
+            state,
+            kind: RunKind::Apply,
+            actor: Actor("alice".to_owned()),
+            origin: Origin::default(),
+            spec: None,
+            source_serial: Serial(0),
+            tools: Tools { program: String::new(), version: String::new(), providers: [].into() },
+            claims: Vec::new(),
+        };
+        store.run_start(&run).await.unwrap();
+        let claims = vec![Claim::write(Pattern::Everything)];
+        let ask = Ask { run: run.id, claims, lease: Duration::from_secs(4), queue: false };
+        let Acquired::Granted { held, .. } = store.reservation_acquire(&ask).await.unwrap() else { panic!("blocked") };
+        let unlucky = store.with_mishaps(Mishaps::read(Some("store/renew the lease/begin#1=fail"), None).unwrap());
+        let recorder = Recorder::new(store.clone(), Arc::new(Deaf), run.id);
+        let heartbeat = Heartbeat::start(unlucky, recorder, &held, CancellationToken::new());
+        let renewed = |event: &RunEvent| matches!(event, RunEvent::LeaseRenewed { expires_at } if *expires_at > held.expires_at());
+        let told = loop {
+            let told: Vec<RunEvent> =
+                store.event_list(run.id).await.unwrap().into_iter().map(|recorded| recorded.event).collect();
+            if told.len() == 3 {
+                break told;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert!(matches!(&told[1], RunEvent::LeaseLate { reason } if reason.contains("renew the lease")), "{told:?}");
+        assert!(renewed(&told[2]), "{told:?}");
+        assert_eq!(heartbeat.lost(), None);
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::request;
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, Serial};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::fidelity::fidelity;
 use crate::domain::run::{Run, RunKind};
+use crate::domain::state::{RowKey, Touched};
 use crate::error::KlError;
 use crate::report::explain::{Committed, RunFacts};
 use crate::store::model::{Version, VersionQuery};
@@ -35,7 +36,11 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
     let state = heads.into_iter().find(|head| head.id == run.state).map(|head| head.name);
     let state = state.ok_or_else(|| KlError::failed("the state of the run does not exist"))?;
     let version = version(store, &run).await?;
-    let committed = version.map(|version| committed(&run, &version, spec.as_ref(), &soft));
+    let recovered = match run.spec.filter(|_| run.kind == RunKind::Apply && version.is_some()) {
+        Some(spec) => store.recovered_versions(&[spec]).await?,
+        None => Vec::new(),
+    };
+    let committed = version.map(|version| committed(&run, &version, spec.as_ref(), &recovered, &soft));
     Ok(RunFacts { run, state, apply, spec, others, committed })
 }
 
@@ -69,14 +74,26 @@ async fn version(store: &dyn Store, run: &Run) -> Result<Option<Version>, KlErro
     Ok(store.version_list(run.state, query).await?.pop().filter(|version| version.serial == serial))
 }
 
-/// The version that a run made, compared with the spec.
-pub(super) fn committed(run: &Run, version: &Version, spec: Option<&PlanSpec>, soft: &[String]) -> Committed {
+/// The version that a run made, compared with the spec. `recovered` are the versions that recoveries of the spec made.
+pub(super) fn committed(
+    run: &Run,
+    version: &Version,
+    spec: Option<&PlanSpec>,
+    recovered: &[Version],
+    soft: &[String],
+) -> Committed {
+    let spec = spec.filter(|_| run.kind == RunKind::Apply);
     Committed {
         serial: version.serial,
         mode: version.mode.word(),
         rows: version.rows.iter().map(|(row, touched)| format!("{} {row}", touched.sign())).collect(),
-        fidelity: spec.filter(|_| run.kind == RunKind::Apply).map(|spec| fidelity(spec, &version.rows, soft)),
+        fidelity: spec.map(|spec| fidelity(spec, &before(recovered, version.serial), &version.rows, soft)),
     }
+}
+
+/// What these versions did before a serial.
+pub(super) fn before(recovered: &[Version], serial: Serial) -> Vec<(RowKey, Touched)> {
+    recovered.iter().filter(|one| one.serial < serial).flat_map(|one| one.rows.clone()).collect()
 }
 
 /// None for what `kl gc` has removed.

@@ -208,6 +208,7 @@ fn way_back(rollback: &Rollback, now: &Snapshot, then: &Snapshot) -> Option<Chan
             providers: if whole { then.providers.clone() } else { now.providers.clone() },
             writes,
             soft,
+            as_planned: None,
         },
     })
 }

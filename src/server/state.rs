@@ -117,6 +117,7 @@ fn commit(known: &Known, document: &StateDocument, writes: Vec<RowWrite>) -> Com
         providers: BTreeMap::new(),
         writes,
         soft: Vec::new(),
+        as_planned: None,
     }
 }
 

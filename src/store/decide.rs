@@ -1,18 +1,19 @@
 //! What becomes of reservations and rows, given what stands: values in, values out, for both databases.
 
+pub(in crate::store) mod footprint;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
 use super::StoreError;
-use super::model::{Checkpoint, Commit, LineageRule, RowWrite};
+use super::model::{Checkpoint, Commit, LineageRule, RowWrite, Source};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::claim_index::ClaimIndex;
 use crate::domain::coordination::reservation::{
     AccessMode, Blocker, Claim, HeldAs, Relation, Reservation, blockers, relation,
 };
-use crate::domain::digest::hex;
-use crate::domain::id::{Lineage, RunId};
+use crate::domain::id::{Lineage, RunId, Serial};
 use crate::domain::run::RunStatus;
 use crate::domain::run::event::{Neighbour, ResourceStep, RunEvent};
 use crate::domain::state::{Body, ContentHash, RowKey, RowKeyDigest};
@@ -304,6 +305,26 @@ pub(in crate::store) fn changes<'a>(
     changes
 }
 
+/// What a run's timeline says of its commit.
+pub(in crate::store) fn told(commit: &Commit, serial: Serial, changes: &Changes<'_>) -> Vec<RunEvent> {
+    let mut events = Vec::new();
+    // A refresh and a recovery have nothing but such rows, and their versions name them.
+    if commit.source == Source::Apply && !commit.soft.is_empty() {
+        let stay: HashSet<&RowKey> = changes.left.iter().collect();
+        let (left, taken): (Vec<&RowKey>, Vec<&RowKey>) =
+            commit.soft.iter().map(|soft| &soft.write.key).partition(|key| stay.contains(key));
+        let names = |keys: Vec<&RowKey>| keys.into_iter().map(ToString::to_string).collect();
+        events.push(RunEvent::SoftRows { taken: names(taken), left: names(left) });
+    }
+    events.push(RunEvent::Committed {
+        serial,
+        rows_opened: changes.open.len(),
+        rows_closed: changes.close.len(),
+        as_planned: commit.as_planned,
+    });
+    events
+}
+
 impl<'a> Changes<'a> {
     fn add(&mut self, digest: RowKeyDigest, write: &'a RowWrite, current: Option<&Current>) {
         if current.map(|row| row.hash) == write.body.as_ref().map(Body::hash) {
@@ -314,53 +335,6 @@ impl<'a> Changes<'a> {
             self.open.push(Opened { digest, key: &write.key, body });
         }
     }
-}
-
-/// What the indexes go by to find the history of a set of claims.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct Footprint {
-    /// Digests, in hex, of the keys of single rows.
-    pub(in crate::store) rows: Vec<String>,
-    /// Resources of which several instances may be claimed, without instance keys.
-    pub(in crate::store) resources: Vec<String>,
-    /// Whether a claim covers more than one resource.
-    pub(in crate::store) wide: bool,
-}
-
-impl Footprint {
-    /// Gives up what is found least exactly: what covers several resources, then what covers several instances. Tells
-    /// whether single rows are left.
-    pub(in crate::store) fn narrow(&mut self) -> bool {
-        if self.wide {
-            self.wide = false;
-        } else {
-            self.resources.clear();
-        }
-        !self.rows.is_empty() || !self.resources.is_empty()
-    }
-}
-
-/// Sorts claims by what finds their rows.
-pub(in crate::store) fn footprint(claims: &[Claim]) -> Footprint {
-    let mut footprint = Footprint::default();
-    for claim in claims {
-        match &claim.pattern {
-            Pattern::Everything | Pattern::Module(_) => footprint.wide = true,
-            Pattern::Output(name) => footprint.rows.push(hex(&RowKey::Output(name.clone()).digest().0)),
-            // A missing key, here or in the module's path, means every instance.
-            Pattern::Resource(address)
-                if address.key.is_some() && address.module.0.iter().all(|step| step.key.is_some()) =>
-            {
-                footprint.rows.push(hex(&RowKey::object(address.clone()).digest().0));
-            }
-            Pattern::Resource(address) => footprint.resources.push(address.config().to_string()),
-        }
-    }
-    for keys in [&mut footprint.rows, &mut footprint.resources] {
-        keys.sort_unstable();
-        keys.dedup();
-    }
-    footprint
 }
 
 /// The status of a run after it was granted its reservations, or queued for them: it never goes back.

@@ -195,6 +195,8 @@ pub enum Acquired {
         tools_beside: Vec<(RunId, Tools)>,
         /// Runs whose ended leases were taken.
         reclaimed: Vec<RunId>,
+        /// What is on the run's timeline about it.
+        event: RunEvent,
     },
     /// None was granted.
     Blocked {
@@ -299,11 +301,8 @@ pub trait Store: Send + Sync {
     async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError>;
 
     /// The newest versions of a state, before a serial if one is given, that touched rows which these claims cover, newest
-    /// first, each with those rows alone. The work depends on the number of claims and not on the state's size or age, at a price. Where a claim is
-    /// narrower than a resource and wider than an instance (`module.m[0].a.x`), or wider than a resource
-    /// (`module.m.*`), the versions that touched the resource, or the state, are looked at, and given up after fifty in
-    /// vain. A version that only removed a deposed object of a claimed instance is not found, and of a version that
-    /// touched more than 10,000 of the rows not all are told.
+    /// first, each with all of those rows and no others. Every one of them is found. The work depends on how many rows,
+    /// resources and instances of modules are claimed and on what is told of them, not on the state's size or age.
     async fn versions_touching(
         &self,
         state: StateId,
@@ -311,6 +310,9 @@ pub trait Store: Send + Sync {
         before: Option<Serial>,
         limit: u32,
     ) -> Result<Vec<Version>, StoreError>;
+
+    /// The versions that recoveries of these specs made, by their serials, each with what it did to which rows.
+    async fn recovered_versions(&self, specs: &[SpecId]) -> Result<Vec<Version>, StoreError>;
 
     /// The rows of a state's trunk, by the bytes of their addresses, each with the version that gave it its content; those
     /// behind a mark, if one is given. The work depends on the size of the trunk, not on its age.
@@ -370,8 +372,8 @@ pub trait Store: Send + Sync {
     /// reclaimed, and their runs marked `lost` (with the rows that Terraform had begun with, by their checkpoint and their
     /// timeline, kept as a quarantine; all that they may write, while their workplace is on record); both timelines get an
     /// event. Asking again adds to what the run holds and renews all of it.
-    /// On success the run is `reserved`; when blocked it is `waiting` if it queues, else unchanged.
-    /// `LeaseLost` when the run itself has ended meanwhile.
+    /// On success the run is `reserved`, and its timeline says which other runs were beside it at that moment; when blocked it
+    /// is `waiting` if it queues, else unchanged. `LeaseLost` when the run itself has ended meanwhile.
     async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError>;
 
     /// Extends the lease from now. `LeaseLost` when the run no longer holds every reservation that it took.
@@ -398,9 +400,9 @@ pub trait Store: Send + Sync {
     async fn workplace_forget(&self, run: RunId) -> Result<(), StoreError>;
 
     /// Commits a run's changes in one transaction: lock the state, check that the run still holds every reservation
-    /// (`LeaseLost`), check lineage (`Stale`), take the next serial, close and open lifecycles for the changed rows only, insert the
-    /// version, mark the run committed, release its reservations. Soft rows whose trunk row is no longer the expected
-    /// one, or that another live run has reserved, are left out and named in the result.
+    /// (`LeaseLost`), check lineage (`Stale`), take the next serial, close and open lifecycles for the changed rows only, insert
+    /// the version, mark the run committed, say so on its timeline, release its reservations. Soft rows whose trunk row is no
+    /// longer the expected one, or that another live run has reserved, are left out and named in the result.
     async fn run_commit(&self, held: &Held, commit: &Commit) -> Result<Committed, StoreError>;
 
     /// Ends a run without a commit: releases its reservations except the quarantined rows, records why. Ending an

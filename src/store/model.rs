@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::address::Pattern;
 use crate::domain::id::{Actor, Lineage, RunId, Serial, SpecId, StateId, StateName};
+use crate::domain::run::event::RunEvent;
 use crate::domain::run::{Origin, RunStatus};
 use crate::domain::state::document::DocumentHead;
 use crate::domain::state::{Body, ContentHash, Row, RowKey};
@@ -351,10 +352,12 @@ pub struct Commit {
     pub writes: Vec<RowWrite>,
     /// Changes of other rows.
     pub soft: Vec<SoftWrite>,
+    /// Whether that is exactly what was planned; none where nothing was planned. It goes onto the run's timeline.
+    pub as_planned: Option<bool>,
 }
 
 /// What a commit did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Committed {
     /// The new version.
     pub serial: Serial,
@@ -364,4 +367,6 @@ pub struct Committed {
     pub rows_closed: usize,
     /// Soft rows that were left as the trunk has them.
     pub left: Vec<RowKey>,
+    /// What is on the run's timeline about it.
+    pub events: Vec<RunEvent>,
 }

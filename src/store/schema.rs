@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 9;
+pub(in crate::store) const VERSION: i64 = 10;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -22,6 +22,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (7, "tokens", include_str!("../../migrations/postgres/0007_tokens.sql")),
         (8, "travel", include_str!("../../migrations/postgres/0008_travel.sql")),
         (9, "modes", include_str!("../../migrations/postgres/0009_modes.sql")),
+        (10, "lives", include_str!("../../migrations/postgres/0010_lives.sql")),
     ])
 }
 
@@ -37,6 +38,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (7, "tokens", include_str!("../../migrations/sqlite/0007_tokens.sql")),
         (8, "travel", include_str!("../../migrations/sqlite/0008_travel.sql")),
         (9, "modes", include_str!("../../migrations/sqlite/0009_modes.sql")),
+        (10, "lives", include_str!("../../migrations/sqlite/0010_lives.sql")),
     ])
 }
 

@@ -220,6 +220,10 @@ fn exactly(fidelity: &Fidelity) -> Point {
     fact("planned, and something else happened: ", &fidelity.otherwise);
     fact("not planned: ", &fidelity.unplanned);
     fact("came along, as data, checks and metadata may: ", &fidelity.along);
+    if fidelity.recovered > 0 {
+        let rows = count(fidelity.recovered, "row");
+        facts.push(Phrase::own(format!("of these, {rows} with what a recovery of an earlier apply had brought in")));
+    }
     if fidelity.exact() {
         let phrase = Phrase::own("Committed exactly what was planned").and(format!(": {rows}"));
         return point(Topic::Outcome, Tone::Good, phrase, facts);

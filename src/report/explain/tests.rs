@@ -88,7 +88,7 @@ fn a_version_is_what_was_planned_or_it_is_told_what_is_not() {
         row("a.soft", Touched::Changed),
     ];
     let soft = ["a.soft".to_owned()];
-    let exact = fidelity(&spec, &rows, &soft);
+    let exact = fidelity(&spec, &[], &rows, &soft);
     assert!(exact.exact(), "{exact:?}");
     assert_eq!(
         (exact.as_planned, exact.along.as_slice()),
@@ -97,7 +97,7 @@ fn a_version_is_what_was_planned_or_it_is_told_what_is_not() {
 
     rows[1].1 = Touched::Removed;
     rows.remove(0);
-    let found = fidelity(&spec, &rows, &[]);
+    let found = fidelity(&spec, &[], &rows, &[]);
     assert!(!found.exact());
     assert_eq!(found.otherwise, ["a.other (removed)"]);
     assert_eq!(found.unchanged, ["a.made"]);

@@ -2,15 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::fixture::{Fixture, commit, key, write};
+use super::fixture::{Fixture, commit, granted, key, new_run, write};
 use crate::domain::address::{Address, Key, Mode, ModulePath};
-use crate::domain::id::{Lineage, Serial};
+use crate::domain::id::{Actor, Lineage, Serial};
+use crate::domain::run::Origin;
+use crate::domain::run::event::RunEvent;
 use crate::domain::state::document::DocumentHead;
 use crate::domain::state::row::DeposedKey;
 use crate::domain::state::{Body, RowKey};
 use crate::store::StoreError;
 use crate::store::model::{
-    Commit, CommitMode, LineageRule, RowWrite, SoftWrite, Source, Touched, Version, VersionQuery,
+    Commit, CommitMode, LineageRule, NewSpec, RowWrite, SoftWrite, Source, Touched, Version, VersionQuery,
 };
 
 const ALL: VersionQuery = VersionQuery { before: None, since: None, limit: 100, with_rows: true };
@@ -51,6 +53,54 @@ pub(super) async fn versions_follow_each_other(f: &Fixture) {
     assert_eq!((f.rows(state, None).await.join(" "), since), ("a.x=2 a.z=3 output.o=\"v\"".to_owned(), vec![2, 3, 1]));
     let run = f.store.run_find(held.run()).await.unwrap();
     assert_eq!((run.status.word(), run.result_serial), ("committed", Some(Serial(3))));
+}
+
+pub(super) async fn a_commit_stands_on_the_timeline_with_its_version(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    f.commit(state, "alice", &["a.x=1", "b.x=1", "b.y=1"]).await;
+    f.held(state, "bob", "w b.y").await;
+    let held = f.held(state, "carol", "w a.x").await;
+    let soft = |text: &str| SoftWrite { expected: Some(Body::new("1").unwrap().hash()), write: write(text) };
+    let change =
+        Commit { soft: vec![soft("b.x=2"), soft("b.y=2")], as_planned: Some(false), ..commit(vec![write("a.x=2")]) };
+    let done = f.store.run_commit(&held, &change).await.unwrap();
+    let told = [
+        RunEvent::SoftRows { taken: vec!["b.x".to_owned()], left: vec!["b.y".to_owned()] },
+        RunEvent::Committed { serial: Serial(2), rows_opened: 2, rows_closed: 2, as_planned: Some(false) },
+    ];
+    assert_eq!(done.events, told);
+    let events = f.store.event_list(held.run()).await.unwrap();
+    assert_eq!(events.into_iter().skip(1).map(|recorded| recorded.event).collect::<Vec<_>>(), told);
+}
+
+pub(super) async fn what_was_recovered_of_a_spec_is_found(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let mut specs = Vec::new();
+    for (number, source) in [(1, Source::Recover), (2, Source::Apply), (3, Source::Recover)] {
+        let spec = NewSpec {
+            id: crate::clock::new_spec_id(),
+            state,
+            source_serial: Serial(0),
+            actor: Actor("alice".to_owned()),
+            origin: Origin::default(),
+            digest: "d".to_owned(),
+            document: "{}".to_owned(),
+        };
+        f.store.spec_insert(&spec).await.unwrap();
+        let mut run = new_run(state, "alice");
+        run.spec = Some(spec.id);
+        f.store.run_start(&run).await.unwrap();
+        let held = granted(f.again(run.id, "w a.x", false).await);
+        let change = Commit { source, ..commit(vec![write(&format!("a.x={number}"))]) };
+        f.store.run_commit(&held, &change).await.unwrap();
+        specs.push(spec.id);
+    }
+    let found = f.store.recovered_versions(&specs).await.unwrap();
+    assert_eq!(found.iter().map(|version| version.serial.0).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!((touched(&found[0]), found[0].spec), (vec!["a.x Created".to_owned()], Some(specs[0])));
+    assert_eq!(touched(&found[1]), ["a.x Changed"]);
+    assert!(f.store.recovered_versions(&specs[1..2]).await.unwrap().is_empty());
+    assert!(f.store.recovered_versions(&[]).await.unwrap().is_empty());
 }
 
 pub(super) async fn of_two_first_writers_one_wins(f: &Fixture) {

@@ -243,6 +243,7 @@ pub(super) fn commit(writes: Vec<RowWrite>) -> Commit {
         providers: [("registry.terraform.io/hashicorp/null".to_owned(), "3.2.4".to_owned())].into(),
         writes,
         soft: Vec::new(),
+        as_planned: None,
     }
 }
 

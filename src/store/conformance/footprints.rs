@@ -1,9 +1,12 @@
 //! The history of a footprint.
 
-use super::fixture::{Fixture, claims};
+use super::fixture::{Fixture, claims, commit};
+use crate::domain::address::Address;
 use crate::domain::id::{Serial, StateId};
+use crate::domain::state::row::DeposedKey;
+use crate::domain::state::{Body, RowKey};
 use crate::store::StoreError;
-use crate::store::model::{Touched, Version};
+use crate::store::model::{RowWrite, Touched, Version};
 
 /// `2 bob a.x+ a.y~ a.z-` for each version.
 fn told(versions: &[Version]) -> Vec<String> {
@@ -63,6 +66,94 @@ pub(super) async fn the_history_of_a_footprint_is_of_its_rows_alone(f: &Fixture)
     assert!(matches!(refused, StoreError::NotFound { what: "state", .. }), "{refused:?}");
 }
 
+pub(super) async fn the_history_of_modules_and_of_their_instances_is_whole(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let rows = [
+        r#"module.m["a"].x.y[0]=1"#,
+        r#"module.m["a"].x.y[1]=1"#,
+        r#"module.m["a"].data.x.y=1"#,
+        r#"module.m["a"].module.n["b"].x.z=1"#,
+        r#"module.m["a"].module.plain.x.z=1"#,
+        r#"module.m["a.x"].x.y[0]=1"#,
+        r#"module.m["c"].module.n["b"].x.z["k"]=1"#,
+        "module.one.x.y[0]=1",
+        "module.one.module.n[0].x.y[0]=1",
+        "module.one2.x.y[0]=1",
+    ];
+    f.commit(state, "alice", &rows).await;
+    f.commit(state, "bob", &[r#"module.m["a"].x.y[1]=2"#, "module.one2.x.y[0]=2"]).await;
+    f.commit(state, "carol", &[r#"module.m["a"].module.n["b"].x.z=2"#]).await;
+    f.commit(state, "dave", &[r#"module.m["a.x"].x.y[0]"#, r#"module.m["a"].data.x.y=2"#]).await;
+    f.commit(state, "erin", &["module.one.module.n[0].x.y[0]=2"]).await;
+    for (wanted, lines) in [
+        (
+            r#"w module.m["a"].x.y"#,
+            vec![
+                r#"2 bob module.m["a"].x.y[1]~"#.to_owned(),
+                r#"1 alice module.m["a"].x.y[0]+ module.m["a"].x.y[1]+"#.to_owned(),
+            ],
+        ),
+        (
+            r#"w module.m["a"].data.x.y"#,
+            vec![r#"4 dave module.m["a"].data.x.y~"#.to_owned(), r#"1 alice module.m["a"].data.x.y+"#.to_owned()],
+        ),
+        (
+            r#"w module.m["a"].module.n.*"#,
+            vec![
+                r#"3 carol module.m["a"].module.n["b"].x.z~"#.to_owned(),
+                r#"1 alice module.m["a"].module.n["b"].x.z+"#.to_owned(),
+            ],
+        ),
+        (
+            r#"w module.m.module.n["b"].*"#,
+            vec![
+                r#"3 carol module.m["a"].module.n["b"].x.z~"#.to_owned(),
+                r#"1 alice module.m["a"].module.n["b"].x.z+ module.m["c"].module.n["b"].x.z["k"]+"#.to_owned(),
+            ],
+        ),
+        (r#"w module.m.module.n.x.z["k"]"#, vec![r#"1 alice module.m["c"].module.n["b"].x.z["k"]+"#.to_owned()]),
+        (r#"w module.m["a"].module.plain.x.z"#, vec![r#"1 alice module.m["a"].module.plain.x.z+"#.to_owned()]),
+        (
+            "w module.m.x.y[0]",
+            vec![
+                r#"4 dave module.m["a.x"].x.y[0]-"#.to_owned(),
+                r#"1 alice module.m["a"].x.y[0]+ module.m["a.x"].x.y[0]+"#.to_owned(),
+            ],
+        ),
+        ("w module.one.x.y[0]", vec!["1 alice module.one.x.y[0]+".to_owned()]),
+        (
+            "w module.one.*",
+            vec![
+                "5 erin module.one.module.n[0].x.y[0]~".to_owned(),
+                "1 alice module.one.x.y[0]+ module.one.module.n[0].x.y[0]+".to_owned(),
+            ],
+        ),
+        (r#"w module.m["never"].*"#, vec![]),
+    ] {
+        assert_eq!(history(f, state, wanted, 10).await, lines, "{wanted}");
+    }
+    let deep: Vec<String> = history(f, state, r#"w module.m["a"].*"#, 10).await;
+    assert_eq!(deep.iter().map(|line| &line[..1]).collect::<Vec<_>>(), ["4", "3", "2", "1"], "{deep:?}");
+    assert_eq!(deep[3].split(' ').count(), 2 + 5, "{deep:?}");
+}
+
+pub(super) async fn a_version_that_only_removed_a_deposed_object_belongs_to_its_instance(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    f.commit(state, "alice", &["a.x[0]=1", "a.x[1]=1"]).await;
+    let key = |deposed: &str| RowKey::Object {
+        address: Address::parse("a.x[0]").unwrap(),
+        deposed: Some(DeposedKey(deposed.to_owned())),
+    };
+    for (actor, body) in [("bob", Some("1")), ("carol", None)] {
+        let held = f.held(state, actor, "w a.x[0]").await;
+        let body = body.map(|text| Body::new(text).unwrap());
+        f.store.run_commit(&held, &commit(vec![RowWrite { key: key("00000001"), body }])).await.unwrap();
+    }
+    let lines = ["3 carol a.x[0] (deposed 00000001)-", "2 bob a.x[0] (deposed 00000001)+", "1 alice a.x[0]+"];
+    assert_eq!(history(f, state, "w a.x[0]", 10).await, lines);
+    assert_eq!(history(f, state, "w a.x[1]", 10).await, ["1 alice a.x[1]+"]);
+}
+
 pub(super) async fn addresses_longer_than_an_index_entry_have_a_history(f: &Fixture) {
     let state = f.state("prod").await.id;
     // Different only behind what the index holds.
@@ -71,6 +162,13 @@ pub(super) async fn addresses_longer_than_an_index_entry_have_a_history(f: &Fixt
     f.commit(state, "bob", &[&format!("{}=2", long("y"))]).await;
     let found = history(f, state, &format!("w {}", long("x")), 10).await;
     assert_eq!(found, [format!("1 alice {}+", long("x"))]);
+    let key = |end: &str| format!("module.m[\"{}\"].a.{end}", "mé".repeat(4_000));
+    f.commit(state, "carol", &[&format!("{}=1", key("x")), &format!("{}=1", key("y"))]).await;
+    f.commit(state, "dave", &[&format!("{}=2", key("y"))]).await;
+    let found = history(f, state, &format!("w {}", key("x")), 10).await;
+    assert_eq!(found, [format!("3 carol {}+", key("x"))]);
+    let found = history(f, state, "w module.m.a.y", 10).await;
+    assert_eq!(found, [format!("4 dave {}~", key("y")), format!("3 carol {}+", key("y"))]);
 }
 
 /// Versions from 2 on, in each of which every one of so many instances of `a.x` gets a new content, behind the store's
@@ -113,22 +211,27 @@ async fn busy_years(f: &Fixture, state: StateId, versions: i64, instances: i64) 
 pub(super) async fn a_long_history_is_searched_from_its_end(f: &Fixture) {
     f.corrupted_on_purpose();
     let state = f.state("prod").await.id;
-    f.commit(state, "alice", &["a.x[0]=1", "b.y[0]=1", "c.z=1"]).await;
-    busy_years(f, state, 100, 300).await;
+    let module = r#"module.m["k"].d.w"#;
+    f.commit(state, "alice", &["a.x[0]=1", "b.y[0]=1", "c.z=1", &format!("{module}=1")]).await;
+    busy_years(f, state, 60, 100).await;
     f.commit(state, "bob", &["c.z=2"]).await;
     for (wanted, limit, serials) in [
         ("w a.x[0]", 5, vec![1]),
-        ("w a.x", 3, vec![101, 100, 99]),
+        ("w a.x", 3, vec![61, 60, 59]),
         ("w b.y", 5, vec![1]),
-        ("w c.z\nw a.x[0]\nr output.never", 5, vec![102, 1]),
-        ("w *", 2, vec![102, 101]),
-        // Fifty versions in which nothing of a module changed are enough; rows are found however old they are.
+        ("w c.z\nw a.x[0]\nr output.never", 5, vec![62, 1]),
+        ("w *", 2, vec![62, 61]),
+        // However many versions there are in which nothing of a module changed.
         ("w module.never.*\nr b.y[0]", 5, vec![1]),
+        ("w module.m.*", 5, vec![1]),
+        ("w module.m[\"k\"].*", 5, vec![1]),
+        ("w module.m[\"k\"].d.w", 5, vec![1]),
+        ("w module.m.d.w", 5, vec![1]),
     ] {
         let found = f.store.versions_touching(state, &claims(wanted), None, limit).await.unwrap();
         assert_eq!(found.iter().map(|version| version.serial.0).collect::<Vec<_>>(), serials, "{wanted}");
         assert!(found.iter().all(|version| !version.rows.is_empty()), "{wanted}");
     }
     let all = f.store.versions_touching(state, &claims("w a.x"), None, 1).await.unwrap();
-    assert_eq!(all[0].rows.len(), 300);
+    assert_eq!(all[0].rows.len(), 100);
 }

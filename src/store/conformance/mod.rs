@@ -104,6 +104,8 @@ cases! {
     reservations::ten_thousand_at_once covers reservation_acquire, reservation_renew, run_commit, snapshot;
 
     commits::versions_follow_each_other covers run_commit, version_list, snapshot;
+    commits::a_commit_stands_on_the_timeline_with_its_version covers run_commit, event_list;
+    commits::what_was_recovered_of_a_spec_is_found covers recovered_versions;
     commits::of_two_first_writers_one_wins covers run_commit;
     commits::what_changes_nothing_is_skipped covers run_commit, version_list;
     commits::every_serial_can_be_read_again covers snapshot;
@@ -127,6 +129,8 @@ cases! {
     tokens::the_use_of_a_token_is_noted covers token_used, token_find;
 
     footprints::the_history_of_a_footprint_is_of_its_rows_alone covers versions_touching;
+    footprints::the_history_of_modules_and_of_their_instances_is_whole covers versions_touching;
+    footprints::a_version_that_only_removed_a_deposed_object_belongs_to_its_instance covers versions_touching;
     footprints::a_long_history_is_searched_from_its_end covers versions_touching;
     footprints::addresses_longer_than_an_index_entry_have_a_history covers versions_touching;
 

@@ -75,10 +75,8 @@ pub(super) async fn a_grant_names_its_neighbours(f: &Fixture) {
     let bob = f.held(state, "bob", "w b.x").await.run();
     f.run(state, "idle").await;
     let ask = Ask { run: f.run(state, "carol").await, claims: claims("w d.x\nr c.z"), lease: LEASE, queue: false };
-    let Acquired::Granted { held, beside, tools_beside, reclaimed } = f.store.reservation_acquire(&ask).await.unwrap()
-    else {
-        panic!("blocked");
-    };
+    let granted = f.store.reservation_acquire(&ask).await.unwrap();
+    let Acquired::Granted { held, beside, tools_beside, reclaimed, event } = granted else { panic!("blocked") };
     let who =
         |run, actor: &str, relation| Neighbour { run, actor: crate::domain::id::Actor(actor.to_owned()), relation };
     assert_eq!(beside, [who(alice, "alice", Relation::SharedReads), who(bob, "bob", Relation::Disjoint)]);
@@ -86,6 +84,12 @@ pub(super) async fn a_grant_names_its_neighbours(f: &Fixture) {
         tools_beside.iter().map(|(run, tools)| (*run, tools.version.as_str())).collect::<Vec<_>>(),
         [(alice, "1.11.4"), (bob, "1.11.4")]
     );
+    // On record with the grant itself.
+    let recorded: Vec<RunEvent> =
+        f.store.event_list(held.run()).await.unwrap().into_iter().map(|recorded| recorded.event).collect();
+    let expires_at = Some(held.expires_at());
+    assert_eq!(recorded, [RunEvent::Reserved { writes: 1, reads: 1, expires_at, beside }]);
+    assert_eq!(recorded, [event]);
     assert!(reclaimed.is_empty());
     assert_eq!((held.state(), held.lease()), (state, LEASE));
     let run = f.store.run_find(held.run()).await.unwrap();
@@ -113,7 +117,7 @@ pub(super) async fn an_ended_lease_is_taken_by_who_needs_it(f: &Fixture) {
     let lost = f.store.run_find(alice).await.unwrap();
     assert_eq!(lost.status, RunStatus::Lost);
     assert!(lost.ended_at.is_some());
-    let told = |events: Vec<crate::domain::run::event::RecordedEvent>| events[0].event.clone();
+    let told = |events: Vec<crate::domain::run::event::RecordedEvent>| events.last().unwrap().event.clone();
     assert_eq!(told(f.store.event_list(alice).await.unwrap()), RunEvent::LeaseLost);
     assert_eq!(told(f.store.event_list(carol).await.unwrap()), RunEvent::Reclaimed { from: alice });
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::{query, query_as};
 
 use super::runs::Locked;
-use super::{Connection, bulk, reservations, workplaces};
+use super::{Connection, bulk, reservations, timeline, workplaces};
 use crate::domain::id::{Serial, StateId};
 use crate::domain::state::RowKeyDigest;
 use crate::domain::state::document::DocumentHead;
@@ -29,7 +29,8 @@ pub(super) async fn commit(db: &mut Connection, held: &Held, commit: &Commit) ->
     Ok(committed)
 }
 
-/// Writes a new version for a run, under the lock of its state. What becomes of the run is the caller's.
+/// Writes a new version for a run, with what is told of it on the run's timeline, under the lock of its state. What becomes
+/// of the run is the caller's.
 pub(super) async fn version(db: &mut Connection, locked: &Locked, commit: &Commit) -> Result<Committed, Fault> {
     let state = &locked.state;
     let lineage = decide::lineage(state.lineage.as_ref(), &commit.lineage)?;
@@ -51,7 +52,10 @@ pub(super) async fn version(db: &mut Connection, locked: &Locked, commit: &Commi
         .bind(&lineage.0)
         .execute(&mut *db)
         .await?;
-    Ok(Committed { serial, rows_opened: changes.open.len(), rows_closed: changes.close.len(), left: changes.left })
+    let (rows_opened, rows_closed) = (changes.open.len(), changes.close.len());
+    let events = decide::told(commit, serial, &changes);
+    timeline::append(db, locked.run.id, &events).await?;
+    Ok(Committed { serial, rows_opened, rows_closed, left: changes.left, events })
 }
 
 /// The rows of the trunk that a commit is about.

@@ -182,6 +182,10 @@ impl Store for Database {
         ))
     }
 
+    async fn recovered_versions(&self, specs: &[SpecId]) -> Result<Vec<Version>, StoreError> {
+        transaction!(self, begin_read, "read what was recovered", |db| versions::recovered(db, specs))
+    }
+
     async fn row_origins(
         &self,
         state: StateId,

@@ -223,13 +223,6 @@ async fn version(db: &mut Connection, run: RunId, base: Serial, commit: &Commit)
         return Err(StoreError::Stale(format!("the state is at serial {now} by now, and not at {base}")).into());
     }
     let done = commit::version(db, &locked, commit).await?;
-    let event = RunEvent::Committed {
-        serial: done.serial,
-        rows_opened: done.rows_opened,
-        rows_closed: done.rows_closed,
-        as_planned: None,
-    };
-    timeline::append(db, run, &[event]).await?;
     Ok(done)
 }
 

@@ -8,7 +8,7 @@ use sqlx::{query, query_as, query_scalar};
 
 use super::runs::Locked;
 use super::{Connection, bulk, ending, locks, runs, states, timeline};
-use crate::domain::coordination::reservation::{Claim, HeldAs, Reservation, blockers};
+use crate::domain::coordination::reservation::{AccessMode, Claim, HeldAs, Reservation, blockers};
 use crate::domain::id::{Actor, RunId, StateId};
 use crate::domain::run::RunStatus;
 use crate::domain::run::event::RunEvent;
@@ -73,7 +73,12 @@ pub(super) async fn acquire(db: &mut Connection, ask: &Ask) -> Result<Acquired, 
         for neighbour in &beside {
             tools_beside.push((neighbour.run, runs::find(db, neighbour.run).await?.tools));
         }
-        Ok(Acquired::Granted { held, beside, tools_beside, reclaimed })
+        // With the grant, so that nobody is beside it who is not on record.
+        let writes = claims.iter().filter(|claim| claim.mode == AccessMode::Write).count();
+        let expires_at = Some(held.expires_at());
+        let event = RunEvent::Reserved { writes, reads: claims.len() - writes, expires_at, beside: beside.clone() };
+        timeline::append(db, ask.run, std::slice::from_ref(&event)).await?;
+        Ok(Acquired::Granted { held, beside, tools_beside, reclaimed, event })
     } else {
         wait(db, &locked, ask, &claims, &waiting, now).await?;
         Ok(Acquired::Blocked { blockers: in_the_way, reclaimed })

@@ -6,7 +6,7 @@ use chrono::DateTime;
 use sqlx::query_as;
 
 use super::{Connection, states};
-use crate::domain::id::{Serial, StateId};
+use crate::domain::id::{Serial, SpecId, StateId};
 use crate::domain::state::RowKey;
 use crate::store::StoreError;
 use crate::store::codec::{self, VersionColumns};
@@ -36,6 +36,23 @@ pub(super) async fn list(db: &mut Connection, state: StateId, ask: VersionQuery)
         for version in &mut versions {
             version.rows = touched.remove(&version.serial).unwrap_or_default().into_iter().collect();
         }
+    }
+    Ok(versions)
+}
+
+pub(super) async fn recovered(db: &mut Connection, specs: &[SpecId]) -> Result<Vec<Version>, Fault> {
+    let found: Vec<(Id, i64)> = query_as(concat!(
+        "SELECT state_id, serial FROM state_versions WHERE source = 'recover' AND spec_id IN (",
+        id_list!("$1"),
+        ") ORDER BY serial"
+    ))
+    .bind(codec::json(&specs)?)
+    .fetch_all(&mut *db)
+    .await?;
+    let mut versions = Vec::with_capacity(found.len());
+    for (state, serial) in found {
+        let ask = VersionQuery { before: Some(Serial(serial).next()), since: None, limit: 1, with_rows: true };
+        versions.extend(list(db, StateId(state.0), ask).await?);
     }
     Ok(versions)
 }

@@ -31,6 +31,18 @@ fn names(bed: &Bed) -> Vec<String> {
     list.lines().map(str::to_owned).collect()
 }
 
+/// The newest version finished a plan of which a recovery had brought in a part: together they are exactly that plan.
+#[track_caller]
+fn exactly_as_planned(bed: &Bed, recovered: usize) {
+    let history = bed.exits(0, &["history", "live", "--limit", "1", "--format", "json"]).json();
+    let version = &history["versions"][0];
+    assert_eq!((&version["source"], &version["as_planned"]), (&"apply".into(), &true.into()), "{history:#}");
+    let run = version["run"].as_str().expect("a run");
+    let story = bed.exits(0, &["explain", run, "--format", "json"]).json();
+    assert_eq!(story["exactly_as_planned"], true, "{story:#}");
+    assert_eq!(story["fidelity"]["recovered"], recovered, "{story:#}");
+}
+
 #[test]
 fn a_failed_apply_keeps_its_objects_in_quarantine_until_they_are_recovered() {
     let (bed, var, run) = failed();
@@ -68,6 +80,7 @@ fn applying_the_same_spec_again_recovers_first_and_finishes() {
     bed.apply(0, &["--var", &var]);
     assert_eq!(names(&bed).len(), 3);
     assert!(!bed.pull().contains("tainted"));
+    exactly_as_planned(&bed, 2);
     bed.settled(&[&format!("-var={var}")]);
     // And a third time it is done.
     assert!(bed.apply(0, &["--var", &var]).stdout.contains("already applied"));
@@ -196,6 +209,7 @@ fn the_same_spec_finishes_what_left_a_deposed_object() {
     bed.apply(0, &[]);
     assert!(!bed.pull().contains("\"deposed\""));
     assert_eq!(old.read(), None);
+    exactly_as_planned(&bed, 1);
     bed.settled(&[]);
 }
 
@@ -212,6 +226,7 @@ fn a_move_that_is_followed_by_a_failure_is_recovered_at_its_new_address() {
     std::fs::write(bed.path("repo/fixed"), "").expect("the directory is ours");
     bed.apply(0, &[]);
     assert_eq!(names(&bed), ["terraform_data.broken", "terraform_data.new"]);
+    exactly_as_planned(&bed, 3);
     bed.settled(&[]);
 }
 

@@ -74,6 +74,7 @@ pub(super) fn commit() -> Commit {
         providers: [].into(),
         writes: Vec::new(),
         soft: Vec::new(),
+        as_planned: None,
     }
 }
 
