@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 use super::view::RunView;
 use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};
 use crate::domain::id::{Actor, RunId};
+use crate::domain::run::RunStatus;
 use crate::domain::run::event::ChangedRow;
-use crate::domain::run::{RunKind, RunStatus};
 use crate::report::phrase::Phrase;
 use crate::report::story::{Told, Tone};
 use crate::report::style::{between, count, duration};
@@ -155,7 +155,7 @@ impl Book<'_> {
         }
         if !view.left.is_empty() {
             let by = view.left.iter().map(|row| By { run: None, told: Phrase::name_of(row.clone()) }).collect();
-            meet(view.run.ended_at.unwrap_or(self.now), What::LeftBehind, by, self.cleaned_up(place));
+            meet(view.run.ended_at.unwrap_or(self.now), What::LeftBehind, by, self.cleaned_up(view));
         }
         found
     }
@@ -286,9 +286,8 @@ impl Book<'_> {
         }
     }
 
-    /// What became of objects that were changed without a commit.
-    fn cleaned_up(&self, place: usize) -> (Told, bool) {
-        let view = &self.runs[place];
+    /// What became of objects that were changed without a commit, as the run's own timeline has it.
+    fn cleaned_up(&self, view: &RunView) -> (Told, bool) {
         let id = view.run.id;
         if self.standing.iter().any(|one| one.run == id && one.held_as == HeldAs::Quarantine) {
             let phrase = Phrase::own("Still kept reserved; ")
@@ -296,23 +295,42 @@ impl Book<'_> {
                 .and(" takes over what was really changed");
             return (Told { tone: Tone::Alarm, phrase }, true);
         }
-        let recovery = self.runs.iter().skip(place + 1).find(|other| {
-            other.run.kind == RunKind::Recover
-                && other.run.state == view.run.state
-                && other.run.spec == view.run.spec
-                && other.went_well()
-        });
-        let phrase = match recovery {
-            Some(other) => {
-                let serial = other.run.result_serial.map(|serial| format!(" as serial {serial}")).unwrap_or_default();
-                Phrase::own("Recovered at ")
-                    .then(cells::time(other.run.started_at))
-                    .and(format!("{serial} by "))
-                    .strong(other.run.actor.0.clone())
-            }
-            None => Phrase::own("Freed since"),
+        if let Some((at, by)) = &view.dropped {
+            let phrase = Phrase::own("Dropped at ").then(cells::time(*at)).and(" by ").strong(by.0.clone());
+            return (Told { tone: Tone::Careful, phrase: phrase.and(": its real objects are nobody's") }, false);
+        }
+        match &view.taken_over {
+            Some((by, actor)) => self.recovery(*by, actor),
+            None => (Told { tone: Tone::Good, phrase: Phrase::own("Freed since") }, false),
+        }
+    }
+
+    /// What became of a recovery. One that was cut off has left what it took over to the next.
+    fn recovery(&self, run: RunId, actor: &Actor) -> (Told, bool) {
+        let by = |phrase: Phrase| phrase.and(" by ").strong(actor.0.clone());
+        let Some(recovery) = self.find(run) else {
+            return (
+                Told { tone: Tone::Good, phrase: by(Phrase::own("Taken over")).and(", run ").name(run.to_string()) },
+                false,
+            );
         };
-        (Told { tone: Tone::Good, phrase }, false)
+        let at = cells::time(recovery.run.started_at);
+        match (recovery.run.status, recovery.run.result_serial) {
+            (_, Some(serial)) => {
+                let phrase = Phrase::own("Recovered at ").then(at).and(format!(" as serial {serial}"));
+                (Told { tone: Tone::Good, phrase: by(phrase) }, false)
+            }
+            (RunStatus::Noop, None) => {
+                let phrase = by(Phrase::own("Recovered at ").then(at)).and("; there was nothing to take over");
+                (Told { tone: Tone::Good, phrase }, false)
+            }
+            (status, None) if !status.ended() => {
+                let phrase = by(Phrase::own("Being recovered since ").then(at)).and(": ").then(cells::status(status));
+                (Told { tone: Tone::Waits, phrase }, false)
+            }
+            // Its own timeline says who came next; a run is taken over by later ones only.
+            _ => self.cleaned_up(recovery),
+        }
     }
 }
 

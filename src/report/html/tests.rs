@@ -13,6 +13,7 @@ use crate::domain::run::fidelity::Fidelity;
 use crate::domain::run::{Origin, Run, RunKind, RunStatus};
 use crate::report::explain::{Committed, RunFacts};
 use crate::report::fixture::{actor, apply, at, beginning, blocker, changed_row, run, run_id};
+use crate::report::story::Tone;
 
 /// What is known of a run, with these events.
 fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
@@ -188,10 +189,29 @@ fn what_was_left_behind_is_loud_until_it_is_recovered() {
         all[0].became.phrase.bare(),
         format!("Still kept reserved; kl recover {} takes over what was really changed", run_id(2))
     );
-    let mut recovery = of(3, 300, RunStatus::Committed);
-    recovery.kind = RunKind::Recover;
-    let (_, text, open) = became(&[failed(), view(recovery, Vec::new())]);
-    assert_eq!((text.as_str(), open), ("Recovered at 2026-03-09 14:05:00 UTC as serial 50 by alice", false));
+    let taken = |run: u128, by: u128, event: i64| {
+        let event = (event, RunEvent::TakenOver { by: run_id(by), actor: actor("bob") });
+        view(of(run, 100 * i64::try_from(run).unwrap(), RunStatus::Failed), vec![(105, left.clone()), event])
+    };
+    let recovery = |run: u128, status: RunStatus| {
+        let mut recovery = of(run, 100 * i64::try_from(run).unwrap(), status);
+        recovery.kind = RunKind::Recover;
+        view(recovery, Vec::new())
+    };
+    let done = "Recovered at 2026-03-09 14:06:40 UTC as serial 50 by bob";
+    // Another recovery of the same spec is none of this run's.
+    let runs = [taken(2, 4, 400), recovery(3, RunStatus::Committed), recovery(4, RunStatus::Committed)];
+    let first = met(&runs).pop().unwrap();
+    assert_eq!((first.became.phrase.bare().as_str(), first.open), (done, false));
+    // The first recovery was cut off, and another one went on.
+    let runs = [taken(2, 3, 300), taken(3, 4, 400), recovery(4, RunStatus::Committed)];
+    assert!(met(&runs).iter().all(|meeting| meeting.became.phrase.bare() == done));
+    let runs = [taken(2, 3, 300), recovery(3, RunStatus::Noop)];
+    assert!(became(&runs).1.ends_with("by bob; there was nothing to take over"));
+    let dropped = (700, RunEvent::Discarded { by: actor("carol"), freed: 1 });
+    let runs = [view(of(2, 100, RunStatus::Failed), vec![(105, left.clone()), dropped])];
+    assert_eq!(met(&runs)[0].became.tone, Tone::Careful);
+    assert_eq!(became(&runs).1, "Dropped at 2026-03-09 14:11:40 UTC by carol: its real objects are nobody's");
     assert_eq!(became(&[failed()]).1, "Freed since");
 }
 

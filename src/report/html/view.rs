@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::embed;
 use crate::domain::coordination::reservation::AccessMode;
-use crate::domain::id::{RunId, StateName};
+use crate::domain::id::{Actor, RunId, StateName};
 use crate::domain::request::{ForgeKind, RequestRef};
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::domain::run::fidelity::Fidelity;
@@ -39,6 +39,10 @@ pub struct RunView {
     pub(super) reclaimed: Vec<RunId>,
     /// What it had changed for real without a commit.
     pub(super) left: Vec<String>,
+    /// Who took that over last, by which run.
+    pub(super) taken_over: Option<(RunId, Actor)>,
+    /// Who dropped it, and when.
+    pub(super) dropped: Option<(DateTime<Utc>, Actor)>,
     /// Whether it committed exactly what was planned, where that can be told.
     pub(super) exact: Option<bool>,
     /// What it wrote, or wanted to write.
@@ -73,6 +77,8 @@ impl RunView {
             replanned: None,
             reclaimed: Vec::new(),
             left: Vec::new(),
+            taken_over: None,
+            dropped: None,
             exact: fidelity.map(Fidelity::exact),
             writes: Vec::new(),
             reads: Vec::new(),
@@ -107,6 +113,8 @@ impl RunView {
             RunEvent::Replanned { relation, .. } => self.replanned = Some(relation.replace('_', " ")),
             RunEvent::Reclaimed { from } => self.reclaimed.push(*from),
             RunEvent::Quarantined { addresses } => self.left.extend(addresses.iter().cloned()),
+            RunEvent::TakenOver { by, actor } => self.taken_over = Some((*by, actor.clone())),
+            RunEvent::Discarded { by, .. } => self.dropped = Some((at, by.clone())),
             _ => {}
         }
     }
