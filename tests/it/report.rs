@@ -248,6 +248,21 @@ fn the_page_is_filtered(browser: &mut Browser, url: &str) {
         assert_eq!(browser.eval("document.querySelectorAll('.bar').length").as_u64(), Some(bars), "{address}");
         drop(browser.eval("document.getElementById('reset').click()"));
     }
+    // Patterns mean what they mean to kl.
+    for (wanted, name, fits) in [
+        ("module.web.*", r#"module.web["a.b"].x.y[0]"#, true),
+        ("module.web.*", "module.web2.x.y", false),
+        (r#"module.web["a"].*"#, "module.web.*", true),
+        (r#"module.web["a"].*"#, r#"module.web["b"].x.y"#, false),
+        ("module.web.x.y", r#"module.web["a"].x.y[0]"#, true),
+        ("module.web.x.y", "module.web.x.yy", false),
+        ("x.y[0]", "x.y", true),
+        ("x.y[1]", "x.y[0]", false),
+        ("x.*", "*", true),
+    ] {
+        let asked = format!("addressTest({})({})", serde_json::json!(wanted), serde_json::json!(name));
+        assert_eq!(browser.eval(&asked).as_bool(), Some(fits), "{wanted} and {name}");
+    }
     drop(
         browser.eval(
             "const s = document.getElementById('outcome'); s.value = 'loud'; s.dispatchEvent(new Event('input'))",

@@ -33,17 +33,41 @@ const writeHash = () => {
   }
 };
 
-// Whether what a run names covers what somebody looks for, or is a part of it.
+// The steps of an address or a pattern, each with its key; null for what is none.
+const steps = (text) => {
+  const step = /([^.["]+)(\[(?:\d+|"(?:[^"\\]|\\.)*")\])?(?:\.|$)/y;
+  const found = [];
+  while (step.lastIndex < text.length) {
+    const [, name, key] = step.exec(text) ?? [];
+    if (name === undefined) return null;
+    found.push([name, key]);
+  }
+  return found;
+};
+// Whether two patterns meet, as kl has it: a missing key means every instance, and a star everything below.
+const meet = (ours, theirs) => {
+  for (let i = 0; ; i++) {
+    if (ours[i]?.[0] === "*" || theirs[i]?.[0] === "*") return true;
+    if (i === ours.length || i === theirs.length) return ours.length === theirs.length;
+    const [[name, key], [other, its]] = [ours[i], theirs[i]];
+    if (name !== other || (key !== undefined && its !== undefined && key !== its)) return false;
+  }
+};
+// Whether what a run names meets what somebody looks for, or has it in its text.
 const addressTest = (text) => {
   const wanted = text.toLowerCase();
-  if (wanted.includes("*")) {
+  const path = steps(wanted);
+  const stars = path?.findIndex(([name]) => name.includes("*")) ?? -1;
+  const ends = stars >= 0 && stars === path.length - 1 && path[stars][0] === "*";
+  if (wanted.includes("*") && !ends && (path === null || stars >= 0)) {
     const pattern = new RegExp(`^${wanted.split("*").map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, "\\$&")).join(".*")}$`, "s");
     return (name) => name === "*" || pattern.test(name.toLowerCase());
   }
   return (name) => {
     const known = name.toLowerCase();
-    if (known === "*" || known.includes(wanted)) return true;
-    return known.endsWith(".*") ? wanted.startsWith(known.slice(0, -1)) : wanted.startsWith(`${known}[`);
+    if (!ends && known.includes(wanted)) return true;
+    const its = steps(known);
+    return known === "*" || (path !== null && its !== null && meet(path, its));
   };
 };
 const apply = () => {
