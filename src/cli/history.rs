@@ -19,6 +19,9 @@ use crate::report::style::count;
 use crate::store::Store;
 use crate::store::model::{Version, VersionQuery};
 
+/// So many versions are told, unless `--limit` says otherwise.
+pub(super) const LIMIT: u32 = 20;
+
 /// Runs the command.
 pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> {
     if let Some(spec) = &args.since_plan {
@@ -35,18 +38,27 @@ pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> 
     };
     let with_rows = args.rows || session.out.json();
     let since = moment(store.as_ref(), args.since).await?;
-    let query = VersionQuery { before: args.before, since, limit: args.limit, with_rows };
+    let limit = args.limit.unwrap_or(LIMIT);
+    let query = VersionQuery { before: args.before, since, limit: limit.saturating_add(1), with_rows };
+    let mut found = store.version_list(head.id, query).await?;
+    let more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let next = found.last().filter(|_| more).map(|version| version.serial);
     let mut versions = Vec::new();
-    for version in store.version_list(head.id, query).await? {
+    for version in found {
         let events = match version.run {
             Some(run) => store.event_outline(run).await?,
             None => Vec::new(),
         };
         versions.push((Why::of(&events), version));
     }
-    session.out.page(&page(&versions, args.rows), || {
+    let mut page = page(&versions, args.rows);
+    if let Some(next) = next {
+        page.note(Phrase::own("Older ones: ").name(format!("kl history --before {next}")));
+    }
+    session.out.page(&page, || {
         let documents = versions.iter().map(|(why, version)| document(why, version)).collect::<Vec<_>>();
-        json!({ "state": name, "serial": head.serial, "versions": documents })
+        json!({ "state": name, "serial": head.serial, "versions": documents, "next_before": next })
     });
     Ok(Exit::Done)
 }

@@ -16,6 +16,9 @@ use crate::report::life as told;
 use crate::store::model::StateHead;
 use crate::store::{Store, StoreError};
 
+/// So many rows that changed since a plan are told, unless `--limit` says otherwise.
+const ROWS: u32 = 1000;
+
 /// A plan that somebody names: the file, or the id of one that is stored.
 pub async fn spec(store: &dyn Store, text: &str) -> Result<PlanSpec, KlError> {
     let path = Utf8Path::new(text);
@@ -52,7 +55,8 @@ pub async fn since_plan(session: &Session, args: &HistoryArgs, text: &str) -> Re
         .hint("is this the database that the plan was made with?"));
     }
     let since = life::since_plan(store.as_ref(), &head, &spec).await?;
-    session.out.page(&since.page(), || since.document());
+    let limit = args.limit.unwrap_or(ROWS) as usize;
+    session.out.page(&since.page(limit), || since.document(limit));
     Ok(Exit::Done)
 }
 
@@ -64,10 +68,10 @@ pub async fn address(session: &Session, args: &HistoryArgs, text: &str) -> Resul
     let store = session.store_existing(&place).await?;
     let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
     let since = super::history::moment(store.as_ref(), args.since).await?;
-    let (moments, more) =
-        life::life(store.as_ref(), head.id, pattern.clone(), args.before, since, args.limit as usize).await?;
+    let limit = args.limit.unwrap_or(super::history::LIMIT) as usize;
+    let (moments, more) = life::life(store.as_ref(), head.id, pattern.clone(), args.before, since, limit).await?;
     session.out.page(
-        &told::life(&moments, more),
+        &told::life(&pattern, &moments, more),
         || json!({ "state": name, "address": pattern, "moments": moments, "next_before": more }),
     );
     Ok(Exit::Done)

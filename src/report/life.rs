@@ -9,6 +9,7 @@ use super::page::Page;
 use super::phrase::Phrase;
 use super::story::Tone;
 use super::style::count;
+use crate::domain::address::Pattern;
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
 use crate::domain::run::Origin;
 use crate::domain::state::Touched;
@@ -82,9 +83,9 @@ impl SincePlan {
         self.changes.iter().filter(|change| change.meaning == meaning).count()
     }
 
-    /// For people.
+    /// For people: the rows that matter most to the plan first, at most so many.
     #[must_use]
-    pub fn page(&self) -> Page {
+    pub fn page(&self, limit: usize) -> Page {
         let mut page = Page::default();
         let line = Phrase::own("Plan ")
             .name(self.spec.to_string())
@@ -131,14 +132,19 @@ impl SincePlan {
             cells
         };
         let head = ["Plan", "Row", "What", "Attributes", "Serial", "When", "Actor", "Request", "Run"];
-        page.grid(&head, &self.changes.iter().map(row).collect::<Vec<_>>());
+        page.grid(&head, &self.changes.iter().take(limit).map(row).collect::<Vec<_>>());
+        if self.changes.len() > limit {
+            let rows = count(self.changes.len() - limit, "row");
+            page.note(Phrase::own(format!("{rows} more: ")).name("--limit"));
+        }
         page
     }
 
-    /// For programs.
+    /// For programs, at most so many rows.
     #[must_use]
-    pub fn document(&self) -> Value {
-        let of = |meaning| self.changes.iter().filter(|change| change.meaning == meaning).collect::<Vec<_>>();
+    pub fn document(&self, limit: usize) -> Value {
+        let told = || self.changes.iter().take(limit);
+        let of = |meaning| told().filter(|change| change.meaning == meaning).collect::<Vec<_>>();
         json!({
             "spec": self.spec,
             "state": self.state,
@@ -148,6 +154,7 @@ impl SincePlan {
             "write": of(Meaning::Write),
             "read": of(Meaning::Read),
             "outside": of(Meaning::Outside),
+            "left_out": self.changes.len().saturating_sub(limit),
         })
     }
 }
@@ -176,7 +183,7 @@ pub struct Moment {
     pub moved_to: Option<String>,
     /// The names of the attributes that were planned to change; empty where there was no plan.
     pub attributes: Vec<String>,
-    /// How the version came to be: `apply`, `refresh`, `import`, `recover`.
+    /// How the version came to be, in a word: `apply`, `import`, `http`, `move`, …
     pub source: &'static str,
     /// The version.
     pub cause: Cause,
@@ -184,7 +191,7 @@ pub struct Moment {
 
 /// The life of a resource for people.
 #[must_use]
-pub fn life(moments: &[Moment], more: Option<Serial>) -> Page {
+pub fn life(of: &Pattern, moments: &[Moment], more: Option<Serial>) -> Page {
     let mut page = Page::default();
     if moments.is_empty() {
         page.note(Phrase::own("Nothing is known of it."));
@@ -205,7 +212,7 @@ pub fn life(moments: &[Moment], more: Option<Serial>) -> Page {
     let head = ["Serial", "When", "What", "Row", "Actor", "Request", "Run", "Source", "Attributes"];
     page.grid(&head, &moments.iter().map(row).collect::<Vec<_>>());
     if let Some(serial) = more {
-        page.note(Phrase::own("Earlier ones: ").name(format!("--before {serial}")));
+        page.note(Phrase::own("Older ones: ").name(format!("kl history --address '{of}' --before {serial}")));
     }
     page
 }
@@ -238,7 +245,7 @@ pub fn blame(rows: &[Blame], more: Option<&str>) -> Page {
     let head = ["Row", "Serial", "When", "Actor", "Request", "Source", "Run"];
     page.grid(&head, &rows.iter().map(row).collect::<Vec<_>>());
     if let Some(after) = more {
-        page.note(Phrase::own("More: ").name(format!("--after '{after}'")));
+        page.note(Phrase::own("More: ").name(format!("kl blame --after '{after}'")));
     }
     page
 }

@@ -84,10 +84,10 @@ pub struct HistoryArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub state: StateArgs,
-    /// At most so many versions
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub limit: u32,
-    /// Only versions before this serial
+    /// At most so many versions; with --since-plan, so many rows [default: 20; with --since-plan: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: Option<u32>,
+    /// Only versions before this serial: the next page
     #[arg(long, value_name = "SERIAL", value_parser = serial)]
     pub before: Option<Serial>,
     /// Only versions since: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
