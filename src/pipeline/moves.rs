@@ -1,6 +1,8 @@
-//! Which objects moved from where to where: what reviewed plans and `kl state mv` have on record.
+//! Which objects moved from where to where: what reviewed plans and `kl state mv` have on record, and what a rollback took
+//! back of that.
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
 
 use crate::domain::address::{Address, Target};
 use crate::domain::id::{RunId, Serial, SpecId, StateId};
@@ -19,13 +21,14 @@ pub struct Records<'s> {
     store: &'s dyn Store,
     specs: HashMap<SpecId, Option<PlanSpec>>,
     errands: HashMap<RunId, Option<(Target, Target)>>,
+    back: HashMap<RunId, Vec<(Address, Address)>>,
 }
 
 impl<'s> Records<'s> {
     /// Nothing is read yet.
     #[must_use]
     pub fn new(store: &'s dyn Store) -> Self {
-        Self { store, specs: HashMap::new(), errands: HashMap::new() }
+        Self { store, specs: HashMap::new(), errands: HashMap::new(), back: HashMap::new() }
     }
 
     /// The spec behind a version. None where there was none, or none that can still be read.
@@ -57,6 +60,13 @@ impl<'s> Records<'s> {
             moves.dedup();
             return Ok(moves);
         }
+        if let Some(run) = version.run.filter(|_| version.source == Source::Rollback) {
+            if !self.back.contains_key(&run) {
+                let moves = taken_back(self.store, run, version.serial).await?;
+                self.back.insert(run, moves);
+            }
+            return Ok(self.back.get(&run).cloned().unwrap_or_default());
+        }
         let spec = self.spec(version).await?;
         let entries = spec.iter().flat_map(|spec| &spec.write);
         Ok(entries.filter_map(|entry| Some((entry.moved_from.clone()?, entry.address.clone()))).collect())
@@ -77,6 +87,37 @@ impl<'s> Records<'s> {
         Ok(errand)
     }
 }
+
+/// The moves that a rollback took back: from where its rows stood to where they stood at the serial that it went back to.
+/// A future with a name, because what lies between the two may hold rollbacks of its own.
+fn taken_back(store: &dyn Store, run: RunId, serial: Serial) -> Pin<Box<dyn Future<Output = Moves> + Send + '_>> {
+    Box::pin(async move {
+        let events = store.event_outline(run).await?;
+        let to = events.iter().find_map(|recorded| match &recorded.event {
+            RunEvent::RollingBack { to, .. } => Some(*to),
+            _ => None,
+        });
+        let Some(to) = to else { return Ok(Vec::new()) };
+        let state = store.run_find(run).await?.state;
+        let query = VersionQuery { before: Some(serial.next()), since: None, limit: 1, with_rows: true };
+        let rows: HashMap<Address, Touched> = store
+            .version_list(state, query)
+            .await?
+            .into_iter()
+            .flat_map(|version| version.rows)
+            .filter_map(|(key, touched)| Some((key.address()?.clone(), touched)))
+            .collect();
+        // A rollback of some rows alone leaves the others where they are.
+        let took = |now: &Address, then: &Address| {
+            rows.get(now) == Some(&Touched::Removed) && rows.get(then) == Some(&Touched::Created)
+        };
+        let moved = between(store, state, to, Serial(serial.0 - 1)).await?;
+        Ok(moved.into_iter().map(|(then, now)| (now, then)).filter(|(now, then)| took(now, then)).collect())
+    })
+}
+
+/// Pairs of from where and to where.
+type Moves = Result<Vec<(Address, Address)>, StoreError>;
 
 /// Where what stood at one serial stands at a later one, as far as its moves are on record.
 pub async fn between(
@@ -106,7 +147,7 @@ pub async fn between(
                 for version in store.version_list(state, query).await? {
                     steps.push(records.moves(&version).await?);
                 }
-            } else if version.spec.is_some() {
+            } else if version.spec.is_some() || version.source == Source::Rollback {
                 steps.push(records.moves(&version).await?);
             }
         }

@@ -193,6 +193,16 @@ fn rm_and_mv_are_runs_with_their_actor(database: &Database) {
     first["serial"] = Value::Null;
     last["serial"] = Value::Null;
     assert_eq!(first, last);
+    // Which is a move on record, too.
+    let (here, there) = ("module.s.module.n.terraform_data.r", "module.t.module.n.terraform_data.r");
+    for address in [here, there] {
+        let life = site.kl().args(["history", "live", "--address", address, "--format", "json"]).exits(0).json();
+        let moments = life["moments"].as_array().unwrap().iter();
+        let told: Vec<_> =
+            moments.map(|one| (one["cause"]["serial"].as_i64().unwrap(), &one["row"], &one["moved_from"])).collect();
+        let [here, there] = [json!(here), json!(there)];
+        assert_eq!(told, [(4, &here, &there), (3, &there, &here), (1, &here, &Value::Null)], "{address}");
+    }
 }
 
 fn the_life_of_a_resource_goes_on_after_a_move(database: &Database) {
