@@ -109,7 +109,8 @@ async fn planned(ctx: &Context, bench: &Bench) -> Result<BTreeSet<String>, KlErr
 }
 
 fn changes(plan: &PlanJson) -> BTreeSet<String> {
-    let quiet = |actions: &[String]| actions.iter().all(|action| action == "no-op");
+    // Data that is read only when applying changes nothing.
+    let quiet = |actions: &[String]| actions.iter().all(|action| action == "no-op" || action == "read");
     let resources = plan.resource_changes.iter().filter_map(|entry| {
         let from = entry.previous_address.as_ref().filter(|from| **from != entry.address);
         if quiet(&entry.change.actions) && from.is_none() {

@@ -50,7 +50,7 @@ pub struct RunFacts {
 pub struct Committed {
     /// Its serial.
     pub serial: Serial,
-    /// `row-delta` or `snapshot`.
+    /// How it was written, in a word: `row-delta`, `snapshot`, `refresh`, `recover` or `rollback`.
     pub mode: &'static str,
     /// What it changed, each row with a sign in front.
     pub rows: Vec<String>,

@@ -131,6 +131,12 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             if relation == Relation::Refined.word() { Tone::Quiet } else { Tone::Careful },
             sentences(Phrase::own("Planned again: ").strong(relation.replace('_', " ")).and(": "), differences),
         ),
+        RunEvent::Revalidated { relation } if relation == Relation::ValuesDiffer.word() => say(
+            Tone::Careful,
+            Phrase::own(
+                "Revalidated: planned again on what had changed, the same changes with other values, which were accepted",
+            ),
+        ),
         RunEvent::Revalidated { relation } => say(
             Tone::Good,
             Phrase::own("Revalidated: planned again on what had changed, the plan still holds (")
