@@ -1,5 +1,7 @@
 //! Between the plan and the apply: what others did meanwhile, and what must not come along.
 
+use serde_json::{Value, json};
+
 use super::bed::{Bed, Said};
 
 /// Three rows: `w` is written by alice's plan, `r` is read by it, `o` is neither.
@@ -31,7 +33,16 @@ fn alice(bed: &Bed, code: i32, args: &[&str]) -> Said {
 fn a_change_outside_the_footprint_does_not_matter() {
     let bed = overtaken(&config("r", "1", "2"));
     bed.write(&config("r", "2", "2"));
-    assert_eq!(alice(&bed, 0, &[]).lane(), "narrow");
+    // The state's last version was written by another Terraform, which is worth a word.
+    let mut trunk: Value = serde_json::from_str(&bed.pull()).expect("a state");
+    trunk["terraform_version"] = json!("1.5.0");
+    trunk["serial"] = json!(trunk["serial"].as_u64().expect("a serial") + 1);
+    bed.import(&trunk.to_string());
+    let said = alice(&bed, 0, &[]);
+    assert_eq!(said.lane(), "narrow");
+    said.says(&["Other versions: Terraform 1.5.0 and not "]);
+    let differences = bed.event("versions_differ")["differences"].clone();
+    assert!(differences[0].as_str().is_some_and(|one| one.starts_with("Terraform 1.5.0 and not ")), "{differences}");
     bed.settled(&[]);
 }
 
@@ -50,6 +61,12 @@ fn a_changed_row_that_makes_another_plan_is_refused_when_revalidated() {
     let bed = overtaken(&config("x", "1", "1"));
     bed.write(&config("x", "2", "1"));
     alice(&bed, 4, &["--on-stale", "revalidate"]).says(&["terraform_data.w"]);
+    // Both lanes are on record, and where the plan differs.
+    let reason = bed.event("fell_back")["reason"].as_str().expect("a reason").to_owned();
+    assert_eq!(reason, "the plan on the narrow slice is not the reviewed one (values differ)");
+    let replanned = bed.event("replanned");
+    let at = json!([{ "address": "terraform_data.w", "relation": "values_differ", "attributes": ["input"] }]);
+    assert_eq!((&replanned["relation"], &replanned["at"]), (&json!("values_differ"), &at));
 }
 
 #[test]
@@ -133,6 +150,8 @@ fn values_that_differ_at_each_plan_have_to_be_accepted() {
     }
     bed.apply(4, &[]).says(&["terraform_data.t: other values of input", "--accept-values"]);
     bed.apply(0, &["--accept-values"]);
+    let at = json!([{ "address": "terraform_data.t", "relation": "values_differ", "attributes": ["input"] }]);
+    assert_eq!(bed.event("replanned")["at"], at);
 }
 
 #[test]
