@@ -94,7 +94,7 @@ impl Footprint {
                 // Modules that have no instances.
                 self.instance(address.clone());
             }
-            self.search(Pattern::Resource(address.clone()), &address.module);
+            self.search(&Pattern::Resource(address.clone()), &address.module);
         }
     }
 
@@ -104,12 +104,12 @@ impl Footprint {
             let (from, to) = (format!("{}.", scope.0), format!("{}/", scope.0));
             self.searches.push(Search { pattern, keyed: false, from, to });
         } else {
-            self.search(pattern, &scope.0);
+            self.search(&pattern, &scope.0);
         }
     }
 
     /// Looks for resources in instances of a module: behind the steps that are given with their keys.
-    fn search(&mut self, pattern: Pattern, module: &ModulePath) {
+    fn search(&mut self, pattern: &Pattern, module: &ModulePath) {
         let given = module.0.iter().take_while(|step| step.key.is_some()).count();
         let known = ModulePath(module.0.iter().take(given + 1).cloned().collect());
         // '/' and '\\' are the bytes that follow '.' and '['.
