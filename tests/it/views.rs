@@ -177,6 +177,20 @@ fn versions_say_why(day: &Day, database: &Database) {
         assert_eq!(told["replan"], "identical");
     }
     assert_eq!(texts(&versions["versions"], "actor"), ["alice", "carol", "alice"]);
+    // Page by page comes the same, and each page says how to go on.
+    assert_eq!(versions["next_before"], Value::Null);
+    let page = day.json(&["history", "live", "--state", "prod", "--limit", "2"]);
+    assert_eq!((page["versions"].as_array().map(Vec::len), &page["next_before"]), (Some(2), &2.into()));
+    let rest = day.json(&["history", "live", "--state", "prod", "--limit", "2", "--before", "2"]);
+    assert_eq!((&rest["versions"][0], &rest["next_before"]), (&versions["versions"][2], &Value::Null));
+    for format in ["table", "markdown"] {
+        let told = day.says(&["history", "live", "--state", "prod", "--limit", "2", "--format", format]).stdout;
+        contains(&told, &["Older ones: ", "kl history --before 2"]);
+    }
+    drop(day.site.kl().args(["history", "live", "--limit", "0"]).exits(3));
+    let since = day.json(&["history", "--since-plan", &day.spec("bob"), "--limit", "1"]);
+    assert_eq!((since["write"].as_array().map(Vec::len), &since["outside"]), (Some(1), &serde_json::json!([])));
+    assert!(since["left_out"].as_u64().is_some_and(|number| number > 0), "{since}");
     let told = day.says(&["history", "live", "--state", "prod"]).stdout;
     contains(&told, &["RE-PLAN", "beside 1 run", "alone", "row-delta"]);
     contains(&day.says(&["history", "live", "--state", "prod", "--rows"]).stdout, &["  ~ terraform_data.other"]);
