@@ -65,7 +65,7 @@ fn a_changed_row_that_makes_another_plan_is_refused_when_revalidated() {
     let reason = bed.event("fell_back")["reason"].as_str().expect("a reason").to_owned();
     assert_eq!(reason, "the plan on the narrow slice is not the reviewed one (values differ)");
     let replanned = bed.event("replanned");
-    let at = json!([{ "address": "terraform_data.w", "relation": "values_differ", "attributes": ["input"] }]);
+    let at = json!([{ "address": "terraform_data.w", "relation": "values_differ", "attributes": ["input", "output"] }]);
     assert_eq!((&replanned["relation"], &replanned["at"]), (&json!("values_differ"), &at));
 }
 
@@ -150,7 +150,7 @@ fn values_that_differ_at_each_plan_have_to_be_accepted() {
     }
     bed.apply(4, &[]).says(&["terraform_data.t: other values of input", "--accept-values"]);
     bed.apply(0, &["--accept-values"]);
-    let at = json!([{ "address": "terraform_data.t", "relation": "values_differ", "attributes": ["input"] }]);
+    let at = json!([{ "address": "terraform_data.t", "relation": "values_differ", "attributes": ["input", "output"] }]);
     assert_eq!(bed.event("replanned")["at"], at);
 }
 
