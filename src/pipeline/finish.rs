@@ -6,6 +6,7 @@ use super::evidence;
 use super::leftover::{self, Leftover};
 use crate::domain::run::Run;
 use crate::domain::run::event::RunEvent;
+use crate::domain::run::workplace::Workplace;
 use crate::error::KlError;
 
 /// What came of it.
@@ -13,15 +14,23 @@ pub enum Finished {
     /// Somebody still works for it, as the error says.
     Working(KlError),
     /// It is ended.
-    Ended {
-        /// Rows that Terraform changed, or was working on, and that stay reserved until they are recovered.
-        quarantined: Vec<String>,
-        /// Objects that may exist without being in any state.
-        unknown: Vec<String>,
-    },
+    Ended(Remains),
 }
 
-/// Ends a live run whose kl is known to be gone.
+/// What remains of a run that is ended.
+pub struct Remains {
+    /// Rows that Terraform changed, or was working on, and that stay reserved until they are recovered.
+    pub quarantined: Vec<String>,
+    /// Objects that may exist without being in any state.
+    pub unknown: Vec<String>,
+    /// Whether anything is on record that could be recovered.
+    pub on_record: bool,
+    /// Where Terraform may have gone on unseen.
+    pub unseen: Option<Workplace>,
+}
+
+/// Ends a run whose kl is known to be gone. One that somebody else has ended in the meantime keeps its status and its
+/// quarantine; what its Terraform did is brought into the store all the same.
 pub async fn finish(ctx: &Context, run: &Run) -> Result<Finished, KlError> {
     let leftover = leftover::look(ctx, run.id).await?;
     if let Leftover::Working(working) = &leftover {
@@ -33,16 +42,20 @@ pub async fn finish(ctx: &Context, run: &Run) -> Result<Finished, KlError> {
         // The checkpoint is complete now: no more than what it names has to stay reserved.
         ctx.store.workplace_forget(run.id).await?;
     }
-    let message = "the job ended before the run did; what terraform had done by then is on record".to_owned();
-    ctx.store.event_append(run.id, &[RunEvent::Warning { message }]).await?;
-    ctx.store.run_abort(run.id, &ctx.actor).await?;
+    if !run.status.ended() {
+        let message = "the job ended before the run did; what terraform had done by then is on record".to_owned();
+        ctx.store.event_append(run.id, &[RunEvent::Warning { message }]).await?;
+        ctx.store.run_abort(run.id, &ctx.actor).await?;
+    }
     if let Some(here) = evidence.here {
         here.clear(ctx).await;
     }
     let standing = ctx.store.reservation_list(run.state).await?;
     let own = standing.into_iter().filter(|reservation| reservation.run == run.id);
-    Ok(Finished::Ended {
+    Ok(Finished::Ended(Remains {
         quarantined: own.map(|reservation| reservation.claim.pattern.to_string()).collect(),
         unknown: evidence.unknown,
-    })
+        on_record: evidence.checkpoint.is_some(),
+        unseen: evidence.unseen,
+    }))
 }

@@ -348,6 +348,10 @@ pub trait Store: Send + Sync {
     /// What narrows a page beside state and time is looked at run by run.
     async fn run_page(&self, query: &RunQuery) -> Result<Vec<Run>, StoreError>;
 
+    /// Runs of all states that have ended and whose workplace is on record, newest first: they were cut off, and what
+    /// their Terraform did since may be known to their machine alone.
+    async fn run_cut_off(&self) -> Result<Vec<Run>, StoreError>;
+
     /// Moves a live run to another live status (`reserved` → `applying`). `LeaseLost` when the run has ended.
     async fn run_advance(&self, run: RunId, status: RunStatus) -> Result<(), StoreError>;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::comment;
@@ -10,11 +10,11 @@ use super::job::Job;
 use super::outcome::Outcome;
 use super::publish::{self, Told};
 use crate::cli::args::ci::CiFinishArgs;
-use crate::domain::run::Run;
+use crate::domain::run::{Origin, Run};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::Context;
-use crate::pipeline::finish::{Finished, finish};
+use crate::pipeline::finish::{Finished, Remains, finish};
 use crate::pipeline::request::request_of;
 use crate::report::style::{good, loud, plain};
 use crate::store::model::ApplyResult;
@@ -26,52 +26,86 @@ const MAX_RUNS: u32 = 1000;
 /// How often to look whether a Terraform that goes on alone is done.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// What came of all runs.
+struct Report {
+    ended: Vec<Value>,
+    outcomes: Vec<Outcome>,
+    exit: Exit,
+}
+
 /// Runs the command.
 pub(super) async fn run(job: &Job<'_>, args: &CiFinishArgs) -> Result<Exit, KlError> {
-    let Some(own) = job.ci.origin.job.clone() else {
+    if job.ci.origin.job.is_none() {
         return Err(KlError::usage(
             "`kl ci finish` ends what a CI job left, and this is no job that can be told from others",
         )
         .hint("outside CI, `kl status` shows dead runs and `kl abort RUN` ends them"));
-    };
+    }
     let Memory::Open(store) = job.memory().await? else {
         job.session.out.say("Nothing was left: there is no database.");
         return Ok(Exit::Done);
     };
     let ctx = job.caller(None, None).with(store.clone());
-    let mut ended = Vec::new();
-    let mut outcomes = Vec::new();
-    let told = Told { commit: job.merged_commit(), store: Some(store.clone()), ..Told::default() };
-    let mut exit = Exit::Done;
-    for state in store.state_list().await? {
-        let live = store.run_list(state.id, true, MAX_RUNS).await?;
-        for run in live.into_iter().filter(|run| run.origin.job.as_ref() == Some(&own)) {
-            match in_time(&ctx, &run, args.wait).await? {
-                Finished::Working(error) => {
-                    job.session.out.error_text(&error);
-                    exit = Exit::Failed;
-                }
-                Finished::Ended { quarantined, unknown } => {
-                    tell(job, &run, &quarantined, &unknown);
-                    outcomes.extend(note(job, &*store, &run, &quarantined).await?);
-                    ended.push(json!({ "run": run.id, "quarantined": quarantined, "unknown": unknown }));
-                }
-            }
+    let mut report = Report { ended: Vec::new(), outcomes: Vec::new(), exit: Exit::Done };
+    let until = Instant::now() + args.wait;
+    for run in of_this_job(&*store, &job.ci.origin).await? {
+        // What cannot be done for one run must not keep the others from their end: the machine may be gone soon.
+        if let Err(error) = one(job, &ctx, &run, until, &mut report).await {
+            job.session.out.error_text(&error);
+            report.exit = Exit::Failed;
         }
     }
-    publish::results(job, &outcomes, &told).await;
-    if ended.is_empty() && exit == Exit::Done {
+    let told = Told { commit: job.merged_commit(), store: Some(store.clone()), ..Told::default() };
+    publish::results(job, &report.outcomes, &told).await;
+    if report.ended.is_empty() && report.exit == Exit::Done {
         job.session.out.say("Nothing was left: every run of this job has ended.");
     }
     if job.session.out.json() {
-        job.session.out.data(&format!("{}\n", crate::report::json::document(json!({ "ended": ended }))));
+        let document = crate::report::json::document(json!({ "ended": report.ended }));
+        job.session.out.data(&format!("{document}\n"));
     }
-    Ok(exit)
+    Ok(report.exit)
+}
+
+/// The runs of this job that nobody has ended, and those that somebody else has ended while their Terraform was at
+/// work: only this machine may know what it did.
+async fn of_this_job(store: &dyn Store, origin: &Origin) -> Result<Vec<Run>, KlError> {
+    let mut runs = store.run_cut_off().await?;
+    for state in store.state_list().await? {
+        runs.extend(store.run_list(state.id, true, MAX_RUNS).await?);
+    }
+    runs.retain(|run| run.origin.same_job(origin));
+    // One that ended in between is in both lists.
+    runs.sort_by_key(|run| run.id);
+    runs.dedup_by_key(|run| run.id);
+    Ok(runs)
+}
+
+/// Ends one run, and tells of it.
+async fn one(job: &Job<'_>, ctx: &Context, run: &Run, until: Instant, report: &mut Report) -> Result<(), KlError> {
+    let remains = match in_time(ctx, run, until).await? {
+        Finished::Working(error) if run.status.ended() => {
+            let (word, run) = (run.status.word(), run.id);
+            return Err(
+                error.hint(format!("it had ended before ({word}) and its rows stay reserved: `kl recover {run}`"))
+            );
+        }
+        Finished::Working(error) => return Err(error),
+        Finished::Ended(remains) => remains,
+    };
+    if run.status.ended() && remains.quarantined.is_empty() {
+        // Recovered or dropped since.
+        return Ok(());
+    }
+    tell(job, run, &remains);
+    let Remains { quarantined, unknown, .. } = &remains;
+    report.ended.push(json!({ "run": run.id, "quarantined": quarantined, "unknown": unknown }));
+    report.outcomes.extend(note(job, &*ctx.store, run, &remains).await?);
+    Ok(())
 }
 
 /// Waits for a Terraform that goes on alone: what it finishes need not be looked for later.
-async fn in_time(ctx: &Context, run: &Run, wait: Duration) -> Result<Finished, KlError> {
-    let until = Instant::now() + wait;
+async fn in_time(ctx: &Context, run: &Run, until: Instant) -> Result<Finished, KlError> {
     loop {
         match finish(ctx, run).await? {
             Finished::Working(_) if Instant::now() < until && !ctx.stop.interrupt.is_cancelled() => {
@@ -82,34 +116,57 @@ async fn in_time(ctx: &Context, run: &Run, wait: Duration) -> Result<Finished, K
     }
 }
 
-fn tell(job: &Job<'_>, run: &Run, quarantined: &[String], unknown: &[String]) {
+fn tell(job: &Job<'_>, run: &Run, remains: &Remains) {
     let out = &job.session.out;
-    if quarantined.is_empty() {
-        out.say(&format!("{} Run {} is ended; it had changed nothing.", good("✓"), run.id));
+    let is_ended = if run.status.ended() {
+        format!("had ended before ({}), while its terraform was at work", run.status.word())
+    } else {
+        "is ended".to_owned()
+    };
+    if remains.quarantined.is_empty() {
+        out.say(&format!("{} Run {} {is_ended}; it had changed nothing.", good("✓"), run.id));
         return;
     }
-    out.say(&format!(
-        "{} Run {} is ended. It had changed real objects, or perhaps: {}\n  `kl recover {}` takes them over.",
-        loud("!"),
-        run.id,
-        plain(&quarantined.join(", ")),
-        run.id
-    ));
-    if !unknown.is_empty() {
-        out.say(&format!("  These may exist without being in any state: {}", plain(&unknown.join(", "))));
+    let rows = plain(&remains.quarantined.join(", "));
+    out.say(&format!("{} Run {} {is_ended}. It had changed real objects, or perhaps: {rows}", loud("!"), run.id));
+    out.say(&format!("  {}", next(run, remains)));
+    if !remains.unknown.is_empty() {
+        out.say(&format!("  These may exist without being in any state: {}", plain(&remains.unknown.join(", "))));
+    }
+    if let Some(place) = &remains.unseen {
+        out.say(&format!(
+            "  What Terraform did after the run was cut off is not known: its work directory is {} on {}.",
+            plain(&place.dir),
+            plain(&place.host.name)
+        ));
+    }
+}
+
+/// What puts the rows in order.
+fn next(run: &Run, remains: &Remains) -> String {
+    let run = run.id;
+    if remains.on_record {
+        format!("`kl recover {run}` takes them over.")
+    } else {
+        format!(
+            "Nothing of it is on record: look at the real objects, then `kl recover {run} --discard` frees the rows."
+        )
     }
 }
 
 /// Puts it down for the run's request and tells that; gives the projects of the run, for their checks.
-async fn note(job: &Job<'_>, store: &dyn Store, run: &Run, quarantined: &[String]) -> Result<Vec<Outcome>, KlError> {
+async fn note(job: &Job<'_>, store: &dyn Store, run: &Run, remains: &Remains) -> Result<Vec<Outcome>, KlError> {
     let request = match request_of(&run.origin) {
         Some(request) => store.request_find(&request).await?.map(|known| known.request),
         None => None,
     };
-    let next = if quarantined.is_empty() {
-        "run the job again".to_owned()
-    } else {
-        format!("run `kl recover {}`, then run the job again", run.id)
+    let next = match remains {
+        Remains { quarantined, .. } if quarantined.is_empty() => "run the job again".to_owned(),
+        Remains { on_record: true, .. } => format!("run `kl recover {}`, then run the job again", run.id),
+        Remains { on_record: false, .. } => format!(
+            "nothing is on record: look at the real objects, run `kl recover {} --discard`, then run the job again",
+            run.id
+        ),
     };
     let mut outcomes = Vec::new();
     for listed in &job.catalog.projects {

@@ -162,6 +162,19 @@ pub struct Origin {
     pub job: Option<String>,
 }
 
+impl Origin {
+    /// Whether both came from the same CI job. What tells jobs apart does so within one forge, and several forges may
+    /// share a database: the job's page says on which server it is.
+    #[must_use]
+    pub fn same_job(&self, other: &Self) -> bool {
+        self.job.is_some()
+            && self.job == other.job
+            && self.job_url == other.job_url
+            && self.forge == other.forge
+            && self.repository == other.repository
+    }
+}
+
 /// The versions that a plan or an apply ran with.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tools {
@@ -255,5 +268,35 @@ impl RunEnd {
     #[must_use]
     pub fn failed(error: impl Into<String>) -> Self {
         Self { error: Some(error.into()), ..Self::plain(RunStatus::Failed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_told_apart_also_across_forges() {
+        let of = |forge: &str, server: &str, repository: &str, job: Option<&str>| Origin {
+            forge: Some(forge.to_owned()),
+            repository: Some(repository.to_owned()),
+            job_url: Some(format!("{server}/{repository}/jobs/7")),
+            job: job.map(str::to_owned),
+            ..Origin::default()
+        };
+        let own = of("gitlab", "https://one.example", "infra/live", Some("7"));
+        // A request and a commit may be known to one step and not to the next.
+        assert!(own.same_job(&Origin { request: Some(3), commit: Some("abc".to_owned()), ..own.clone() }));
+        for other in [
+            of("gitlab", "https://one.example", "infra/live", Some("8")),
+            of("gitlab", "https://two.example", "infra/live", Some("7")),
+            of("gitlab", "https://one.example", "infra/test", Some("7")),
+            of("github", "https://one.example", "infra/live", Some("7")),
+            of("gitlab", "https://one.example", "infra/live", None),
+        ] {
+            assert!(!own.same_job(&other), "{other:?}");
+        }
+        let nowhere = Origin::default();
+        assert!(!nowhere.same_job(&nowhere), "two people at their terminals");
     }
 }

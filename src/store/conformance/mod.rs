@@ -89,6 +89,7 @@ cases! {
     runs::a_recovery_that_is_cut_off_keeps_all_that_it_took_over covers quarantine_adopt, run_abort;
     runs::where_a_run_works_is_on_record_until_it_is_forgotten covers
         workplace_put, workplace_find, workplace_forget, run_commit;
+    runs::a_run_that_ended_and_has_a_workplace_was_cut_off covers run_cut_off;
     runs::while_terraform_may_go_on_all_that_it_may_write_is_kept covers run_abort, run_end, workplace_put;
 
     reservations::only_reads_go_together covers reservation_acquire;

@@ -344,6 +344,27 @@ pub(super) async fn where_a_run_works_is_on_record_until_it_is_forgotten(f: &Fix
     assert_eq!(f.store.workplace_find(run).await.unwrap(), None);
 }
 
+pub(super) async fn a_run_that_ended_and_has_a_workplace_was_cut_off(f: &Fixture) {
+    let (prod, test) = (f.state("prod").await.id, f.state("test").await.id);
+    let mut runs = Vec::new();
+    for state in [prod, prod, test] {
+        runs.push(f.run(state, "alice").await);
+        f.time_passes().await;
+    }
+    for run in &runs {
+        f.store.workplace_put(*run, &workplace()).await.unwrap();
+    }
+    assert_eq!(f.store.run_cut_off().await.unwrap(), Vec::new(), "they live");
+    for run in [runs[0], runs[2]] {
+        f.store.run_abort(run, &Actor("carol".to_owned())).await.unwrap();
+    }
+    let cut_off = f.store.run_cut_off().await.unwrap();
+    assert_eq!(cut_off.iter().map(|run| run.id).collect::<Vec<_>>(), [runs[2], runs[0]]);
+    assert!(cut_off.iter().all(|run| run.status == RunStatus::Aborted));
+    f.store.workplace_forget(runs[2]).await.unwrap();
+    assert_eq!(f.store.run_cut_off().await.unwrap().len(), 1);
+}
+
 pub(super) async fn while_terraform_may_go_on_all_that_it_may_write_is_kept(f: &Fixture) {
     let state = f.state("prod").await.id;
     let by = Actor("carol".to_owned());

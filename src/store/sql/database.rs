@@ -227,6 +227,10 @@ impl Store for Database {
         transaction!(self, begin_read, "list a page of runs", |db| runs::page(db, query))
     }
 
+    async fn run_cut_off(&self) -> Result<Vec<Run>, StoreError> {
+        transaction!(self, begin_read, "list the runs that were cut off", |db| runs::cut_off(db))
+    }
+
     async fn run_advance(&self, run: RunId, status: RunStatus) -> Result<(), StoreError> {
         transaction!(self, begin_write, "move the run on", |db| runs::advance(db, run, status))
     }

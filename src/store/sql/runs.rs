@@ -144,6 +144,19 @@ pub(super) async fn list(db: &mut Connection, state: StateId, live: bool, limit:
     Ok(found.into_iter().map(codec::run).collect::<Result<_, StoreError>>()?)
 }
 
+pub(super) async fn cut_off(db: &mut Connection) -> Result<Vec<Run>, Fault> {
+    // Found by way of the workplaces: few runs have one.
+    let found: Vec<RunColumns> = query_as(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM runs WHERE id IN (SELECT run_id FROM run_workplaces) AND ended_at IS NOT NULL
+         ORDER BY started_at DESC, id DESC"
+    ))
+    .fetch_all(db)
+    .await?;
+    Ok(found.into_iter().map(codec::run).collect::<Result<_, StoreError>>()?)
+}
+
 /// A page of runs, with or without a condition on the state in front.
 macro_rules! page {
     ($of_state:literal) => {

@@ -26,12 +26,22 @@ on_both_databases!(
     a_merge_queue_is_checked_with_every_request_in_it,
     jobs_of_a_matrix_at_the_same_time_write_one_comment,
     no_sensitive_value_reaches_the_forge_or_the_job,
+    what_a_colleague_aborted_before_the_last_step_is_put_on_record_all_the_same,
 );
 
 /// A repository on the stand-in, with its checkouts.
 pub(super) struct Desk {
     pub(super) site: Site,
     pub(super) forge: GithubStandIn,
+}
+
+/// What is left of a job whose apply was killed.
+struct Killed {
+    checkout: Checkout,
+    number: u64,
+    push: Push,
+    /// Terraform ends when this file exists.
+    go: Utf8PathBuf,
 }
 
 impl Desk {
@@ -103,6 +113,24 @@ impl Desk {
         let number = self.forge.open_request(&OpenRequest::new(&format!("Change {name}"), &[file]));
         drop(self.on_request(checkout.dir(), actor, number, "opened").args(["ci", "plan"]).exits(0));
         (checkout, number)
+    }
+
+    /// A merge whose apply was killed, as when the runner kills the step's whole tree; its Terraform goes on alone.
+    fn killed_at_work(&self) -> Killed {
+        let go = self.site.path("go");
+        let slow = format!(
+            "resource \"terraform_data\" \"a\" {{\n  input = 2\n  triggers_replace = [\"x\"]\n  provisioner \"local-exec\" {{\n    command = \"touch {go}.begun; while [ ! -e {go} ]; do sleep 0.05; done\"\n  }}\n}}\n"
+        );
+        let (checkout, number) = self.request("one", "alice", "live/a.tf", &slow);
+        let push = self.forge.merge(number, Merge::Commit);
+        let applying = self.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).spawn();
+        let begun = self.site.path("go.begun");
+        crate::harness::wait_until("terraform is at work", std::time::Duration::from_mins(1), || {
+            begun.exists().then_some(())
+        });
+        applying.signal(nix::sys::signal::Signal::SIGKILL);
+        drop(applying.ends());
+        Killed { checkout, number, push, go }
     }
 
     /// kl's comment on a request; there is exactly one.
@@ -308,19 +336,7 @@ fn a_comment_that_cannot_be_posted_does_not_lose_the_result_of_an_apply() {
 fn what_a_killed_step_left_is_finished_by_the_next_one() {
     crate::harness::database::on(crate::harness::database::Backend::Sqlite, |database| {
         let desk = Desk::new(&database);
-        let go = desk.site.path("go");
-        let slow = format!(
-            "resource \"terraform_data\" \"a\" {{\n  input = 2\n  triggers_replace = [\"x\"]\n  provisioner \"local-exec\" {{\n    command = \"touch {go}.begun; while [ ! -e {go} ]; do sleep 0.05; done\"\n  }}\n}}\n"
-        );
-        let (checkout, number) = desk.request("one", "alice", "live/a.tf", &slow);
-        let push = desk.forge.merge(number, Merge::Commit);
-        let applying = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).spawn();
-        let begun = desk.site.path("go.begun");
-        crate::harness::wait_until("terraform is at work", std::time::Duration::from_mins(1), || {
-            begun.exists().then_some(())
-        });
-        applying.signal(nix::sys::signal::Signal::SIGKILL);
-        drop(applying.ends());
+        let Killed { checkout, number, push, go } = desk.killed_at_work();
         // Terraform goes on alone, and is waited for.
         fs::write(&go, "").unwrap();
         let said = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "finish"]).exits(0).stderr;
@@ -340,6 +356,37 @@ fn what_a_killed_step_left_is_finished_by_the_next_one() {
         let said = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "finish"]).exits(0).stderr;
         assert!(said.contains("Nothing was left"), "{said}");
     });
+}
+
+/// Only the runner knows what a Terraform does that goes on alone; with the runner goes the record of it.
+fn what_a_colleague_aborted_before_the_last_step_is_put_on_record_all_the_same(database: &Database) {
+    let desk = Desk::new(database);
+    let Killed { checkout, number, push, go } = desk.killed_at_work();
+    let run = database.value("SELECT CAST(id AS text) FROM runs WHERE ended_at IS NULL").unwrap();
+    let finish = || desk.on_push(checkout.dir(), "alice", &push).args(["ci", "finish", "--wait"]);
+    // A job of another forge may have the same id.
+    let said = finish().arg("1s").env("GITHUB_SERVER_URL", "https://other.example").exits(0).stderr;
+    assert!(said.contains("Nothing was left"), "{said}");
+
+    drop(desk.site.kl().args(["abort", &run, "--actor", "carol"]).exits(0));
+    let said = finish().arg("1s").exits(1).stderr;
+    assert!(said.contains("is still working") && said.contains(&format!("kl recover {run}")), "{said}");
+    fs::write(&go, "").unwrap();
+    let said = finish().arg("1m").exits(0).stderr;
+    assert!(said.contains(&format!("Run {run} had ended before (aborted)")), "{said}");
+    assert!(
+        said.contains("terraform_data.a") && said.contains(&format!("`kl recover {run}` takes them over")),
+        "{said}"
+    );
+    assert!(desk.comment(number).contains(&format!("kl recover {run}")), "{}", desk.comment(number));
+    assert_eq!(desk.site.leftovers(), Vec::<String>::new());
+    let said = finish().arg("1s").exits(0).stderr;
+    assert!(said.contains("Nothing was left"), "{said}");
+
+    // The runner is gone; what its Terraform did is not.
+    drop(desk.site.kl().args(["recover", &run]).exits(0));
+    assert_committed(&desk.site, "a", 2);
+    drop(desk.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).exits(0));
 }
 
 fn a_request_that_was_closed_is_in_nobodys_way_any_more(database: &Database) {
