@@ -7,7 +7,7 @@ use super::commit::{self, Outcome};
 use super::execute::{self, LaneChoice, Rehearsal};
 use super::record::Recorder;
 use super::recover::{self, Attempt};
-use super::reserve::{self, Heartbeat};
+use super::reserve::{self, Heartbeat, Loss};
 use super::stale::{self, Verdict};
 use super::{Context, Project, Rules, inputs, leftover};
 use crate::clock;
@@ -310,10 +310,13 @@ async fn story(
     let heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.interrupt.clone());
     let result = under_reservation(ctx, recorder, project, spec, rules, options, &held).await;
     if let Err(halt) = result {
-        if let Some(status) = heartbeat.lost() {
-            let message = match status {
-                RunStatus::Aborted => "the run was aborted from outside, so nothing was committed",
-                _ => "the lease was lost: another run has taken the reservations, so nothing was committed",
+        if let Some(loss) = heartbeat.lost() {
+            let message = match loss {
+                Loss::Aborted => "the run was aborted from outside, so nothing was committed",
+                Loss::Taken => "the lease was lost: another run has taken the reservations, so nothing was committed",
+                Loss::RanOut => {
+                    "the lease ran out while the database gave no answer, so terraform was stopped and nothing was committed"
+                }
             };
             let error = KlError::failed(message).because(halt.error.chain()).hint("apply the spec again");
             return Err(Box::new(Halt { error, ..*halt }));

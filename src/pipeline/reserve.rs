@@ -94,7 +94,18 @@ pub(super) async fn pause(ctx: &Context, left: Duration) -> Result<(), KlError> 
 /// ends, Terraform is asked to stop.
 pub struct Heartbeat {
     task: JoinHandle<()>,
-    lost: Arc<OnceLock<RunStatus>>,
+    lost: Arc<OnceLock<Loss>>,
+}
+
+/// Why a run no longer has its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Somebody ended the run.
+    Aborted,
+    /// Another run took the reservations when the lease had ended.
+    Taken,
+    /// The lease could not be renewed in time: the database gave no answer.
+    RanOut,
 }
 
 impl Heartbeat {
@@ -105,9 +116,9 @@ impl Heartbeat {
         Self { task, lost }
     }
 
-    /// When the lease is gone: how the run was ended from outside (`aborted`, else `lost`).
+    /// When the lease is gone: why.
     #[must_use]
-    pub fn lost(&self) -> Option<RunStatus> {
+    pub fn lost(&self) -> Option<Loss> {
         self.lost.get().copied()
     }
 }
@@ -123,7 +134,7 @@ async fn beat(
     recorder: Recorder,
     held: Held,
     interrupt: CancellationToken,
-    lost: Arc<OnceLock<RunStatus>>,
+    lost: Arc<OnceLock<Loss>>,
 ) {
     let lease = held.lease();
     let interval = HEARTBEAT.min(lease / 4).max(Duration::from_millis(50));
@@ -131,12 +142,12 @@ async fn beat(
     let mut good_until = Instant::now() + lease;
     let mut renew_at = Instant::now() + interval;
     let mut late_before = false;
-    let status = loop {
+    let loss = loop {
         tokio::time::sleep(WATCH.min(interval)).await;
         if Instant::now() < renew_at {
             // Only a look, so that an abort does not have to wait for the next renewal.
             match in_time(good_until, store.run_find(held.run())).await {
-                Ok(run) if run.status.ended() => break run.status,
+                Ok(run) if run.status.ended() => break ended_as(run.status),
                 _ => continue,
             }
         }
@@ -152,7 +163,7 @@ async fn beat(
             }
             Err(StoreError::LeaseLost { .. }) => {
                 let now = in_time(Instant::now() + interval, store.run_find(held.run())).await;
-                break now.map_or(RunStatus::Lost, |run| run.status);
+                break now.map_or(Some(Loss::Taken), |run| ended_as(run.status));
             }
             Err(error) => {
                 late_before = true;
@@ -161,19 +172,33 @@ async fn beat(
                 recorder.tell(&late);
                 drop(in_time(good_until, recorder.append(late)).await);
                 if Instant::now() >= good_until {
-                    break RunStatus::Lost;
+                    break Some(Loss::RanOut);
                 }
             }
         }
     };
-    // The run's own end is seen here, too, when it comes just before this task is stopped.
-    if matches!(status, RunStatus::Aborted | RunStatus::Lost) {
-        lost.get_or_init(|| status);
-        if status == RunStatus::Lost {
+    if let Some(loss) = loss {
+        lost.get_or_init(|| loss);
+        match loss {
+            Loss::Aborted => {}
             // The store has this on the timeline already.
-            recorder.tell(&RunEvent::LeaseLost);
+            Loss::Taken => recorder.tell(&RunEvent::LeaseLost),
+            Loss::RanOut => {
+                let message =
+                    "the lease ran out while the database gave no answer; asking terraform to stop".to_owned();
+                recorder.tell(&RunEvent::Warning { message });
+            }
         }
         interrupt.cancel();
+    }
+}
+
+/// How a run was ended from outside. Its own end is seen, too, when it comes just before nobody looks any more.
+fn ended_as(status: RunStatus) -> Option<Loss> {
+    match status {
+        RunStatus::Aborted => Some(Loss::Aborted),
+        RunStatus::Lost => Some(Loss::Taken),
+        _ => None,
     }
 }
 

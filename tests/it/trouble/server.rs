@@ -150,6 +150,7 @@ fn a_server_that_goes_away_in_the_midst_of_an_apply_loses_nothing() {
     gates.reached("apply");
     server.stops("fast");
     let said = running.exits(1).stderr;
+    assert!(said.contains("the lease ran out while the database gave no answer"), "{said}");
     assert!(said.contains("the database failed to") || said.contains("cannot open the database"), "{said}");
     gates.open("apply");
     server.starts();
