@@ -2,10 +2,11 @@
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
-use kl_runner::cli::args::Cli;
+use kl_runner::cli::args::{Cli, Command};
 use kl_runner::cli::env::EnvSnapshot;
 use kl_runner::exit::Exit;
-use kl_runner::{cli, telemetry};
+use kl_runner::signals::Hangup;
+use kl_runner::{cli, signals, telemetry};
 
 fn main() -> Exit {
     let env = EnvSnapshot::take();
@@ -30,7 +31,9 @@ fn main() -> Exit {
         }
     };
     let exit = runtime.block_on(async {
-        let signals = kl_runner::signals::listen();
+        // The server reads its certificate again on a hang-up.
+        let serves = matches!(cli.command, Command::Serve(_));
+        let signals = signals::listen(if serves { Hangup::IsItsOwn } else { Hangup::Stops });
         Box::pin(cli::run(cli, env, signals)).await
     });
     // A thread that still waits for standard input would otherwise hold up the end.

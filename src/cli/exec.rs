@@ -8,7 +8,6 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use camino::Utf8Path;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use tokio::net::TcpListener;
@@ -28,6 +27,7 @@ use crate::pipeline::Context;
 use crate::report::style::plain;
 use crate::server::access::Access;
 use crate::server::{Limits, Server, route};
+use crate::signals::ignored;
 use crate::store::Patience;
 use crate::terraform::OWN_SECRETS;
 use line::Line;
@@ -203,15 +203,6 @@ impl Signals {
             _ = hung_up => Signal::SIGHUP,
         }
     }
-}
-
-/// Whether this process was started with a signal ignored; not, where that cannot be seen.
-fn ignored(signal: Signal) -> bool {
-    let status = bounded::file(Utf8Path::new("/proc/self/status"), MAX_TEXT).unwrap_or_default();
-    let status = String::from_utf8_lossy(&status);
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    mask & (1 << (signal as u32 - 1)) != 0
 }
 
 /// Whether we stand in the foreground of a terminal: it sends Ctrl-C, Ctrl-\ and its end to the command as well, whatever

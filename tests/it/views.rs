@@ -137,10 +137,22 @@ fn plans_have_an_outlook(day: &Day, database: &Database) {
 }
 
 fn what_goes_on_is_watched(day: &Day) {
-    let mut watch = day.site.kl().args(["status", "--watch", "1s"]).spawn();
+    let args = ["status", "--watch", "1s"];
+    let mut watch = day.site.kl().args(args).spawn();
     watch.wait_to_print("prod at serial 1", 2);
     watch.signal(Signal::SIGINT);
     contains(&watch.exits(0).stdout, &["applying", "reserved by alice"]);
+    // When its terminal is closed it ends, too; not where `nohup` says otherwise.
+    let mut watch = day.site.kl().args(args).spawn();
+    let mut stays = day.site.kl().instead("nohup").arg(env!("CARGO_BIN_EXE_kl")).args(args).spawn();
+    watch.wait_to_print("prod at serial 1", 1);
+    stays.wait_to_print("prod at serial 1", 1);
+    watch.signal(Signal::SIGHUP);
+    stays.signal(Signal::SIGHUP);
+    drop(watch.exits(0));
+    stays.wait_to_print("prod at serial 1", 2);
+    stays.signal(Signal::SIGINT);
+    drop(stays.exits(0));
 }
 
 fn plans_are_compared_with_what_came_after(day: &Day, database: &Database) {
