@@ -5,9 +5,12 @@ use serde_json::json;
 use super::Session;
 use super::args::runs::AbortArgs;
 use super::project::identity;
+use crate::domain::id::RunId;
+use crate::domain::run::workplace::Workplace;
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::report::style::good;
+use crate::report::style::{good, plain};
+use crate::store::Store;
 
 /// Runs the command.
 pub async fn run(session: &Session, args: AbortArgs) -> Result<Exit, KlError> {
@@ -24,10 +27,26 @@ pub async fn run(session: &Session, args: AbortArgs) -> Result<Exit, KlError> {
         format!("{} Run {} is ended; it was {}.\n", good("✓"), run.id, before.word())
     };
     if quarantined > 0 {
-        text.push_str(&format!("It had changed real objects: `kl recover {}` takes them over.\n", run.id));
+        text.push_str(&left(store.as_ref(), run.id).await?);
     }
     session
         .out
         .result(&text, || json!({ "run": run.id, "before": before, "status": now.status, "quarantined": quarantined }));
     Ok(Exit::Done)
+}
+
+/// What a run that may have changed something leaves to be done.
+async fn left(store: &dyn Store, run: RunId) -> Result<String, KlError> {
+    if store.checkpoint_find(run).await?.is_some() {
+        return Ok(format!("It had changed real objects, or perhaps: `kl recover {run}` takes them over.\n"));
+    }
+    let mut text = "It may have changed real objects, and nothing of it is on record.\n".to_owned();
+    if let Some(Workplace { host, dir, .. }) = store.workplace_find(run).await? {
+        let (dir, host) = (plain(&dir), plain(&host.name));
+        text.push_str(&format!(
+            "Its work directory was {dir} on {host}: `kl recover {run}` there takes over what that tells.\n"
+        ));
+    }
+    text.push_str(&format!("Else look at the real objects, then `kl recover {run} --discard` frees the rows.\n"));
+    Ok(text)
 }

@@ -1,12 +1,14 @@
 //! `kl status`: live runs and what is reserved.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::Session;
 use super::args::runs::StatusArgs;
-use crate::domain::id::Serial;
+use crate::domain::coordination::reservation::{HeldAs, Reservation};
+use crate::domain::id::{RunId, Serial};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::page::Page;
@@ -63,7 +65,9 @@ async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(Page, Vec<Standin
         } else {
             Vec::new()
         };
-        let state = Standing { state: head.name.clone(), serial: head.serial, runs, more, reservations, known };
+        let unrecorded = unrecorded(store, &reservations).await?;
+        let (name, serial) = (head.name.clone(), head.serial);
+        let state = Standing { state: name, serial, runs, more, reservations, unrecorded, known };
         // Planned once and never applied: perhaps only a name that was mistyped. Who asks for it by name gets it.
         if state.idle() && head.serial == Serial(0) && args.state.is_none() {
             continue;
@@ -78,4 +82,16 @@ async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(Page, Vec<Standin
         page.note(Phrase::own(text).name("kl apply").and(" makes the first one."));
     }
     Ok((page, states, now))
+}
+
+/// The runs with a quarantine that left no checkpoint.
+async fn unrecorded(store: &dyn Store, reservations: &[Reservation]) -> Result<BTreeSet<RunId>, KlError> {
+    let kept = reservations.iter().filter(|one| one.held_as == HeldAs::Quarantine).map(|one| one.run);
+    let mut unrecorded = BTreeSet::new();
+    for run in kept.collect::<BTreeSet<RunId>>() {
+        if store.checkpoint_find(run).await?.is_none() {
+            unrecorded.insert(run);
+        }
+    }
+    Ok(unrecorded)
 }

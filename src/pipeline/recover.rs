@@ -106,17 +106,25 @@ pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Resu
     }
 }
 
-/// Drops what an ended run left: its rows are free again, and its real objects are nobody's.
+/// Drops what an ended run left: its rows are free again, and its real objects are nobody's. An error where nothing is
+/// left of it, or where a recovery has taken it over.
 pub async fn discard(ctx: &Context, failed: RunId) -> Result<u64, KlError> {
-    ended(ctx, failed).await?;
+    let old = ended(ctx, failed).await?;
     let leftover = leftover::look(ctx, failed).await?;
     if let Leftover::Working(working) = &leftover {
         return Err(working.refusal());
     }
     let freed = ctx.store.quarantine_release(failed, &ctx.actor).await?;
+    if freed == 0 && successor(ctx, &old).await?.is_some() {
+        // What its directory tells is of use until the recovery is done.
+        return Err(told(ctx, &old, Trouble::Gone).await?);
+    }
     ctx.store.workplace_forget(failed).await?;
     if let Leftover::Here(here) = leftover {
         here.clear(ctx).await;
+    }
+    if freed == 0 {
+        return Err(told(ctx, &old, Trouble::Gone).await?);
     }
     Ok(freed)
 }
@@ -182,7 +190,9 @@ async fn told(ctx: &Context, old: &Run, trouble: Trouble) -> Result<KlError, KlE
                 "wait for it; if it is dead, `kl abort {0}` ends it, and `kl recover {0}` goes on from there",
                 run.id
             )),
-            None => KlError::usage(format!("run {failed} has no quarantine: it was recovered or discarded before")),
+            None => KlError::usage(format!(
+                "run {failed} has no quarantine: it left nothing, or was recovered or discarded before"
+            )),
         }),
     }
 }
@@ -213,12 +223,20 @@ fn needs_a_person(failed: RunId, evidence: &Evidence) -> Option<KlError> {
         let message = format!(
             "run {failed} was cut off on {host}, and from here it cannot be seen what its Terraform did after that{working_on}"
         );
+        let by_hand = if evidence.checkpoint.is_some() {
+            format!(
+                "or look at the provider, then `kl recover {failed}` takes over what is on record; import or delete what is not"
+            )
+        } else {
+            format!(
+                "nothing is on record: else look at the provider, import or delete what it made, then \
+                 `kl recover {failed} --discard` frees the rows"
+            )
+        };
         return Some(
             KlError::new(Exit::Conflict, message)
                 .hint(format!("its work directory is {dir} on {host}: an apply there finds out by itself"))
-                .hint(format!(
-                    "or look at the provider, then `kl recover {failed}` takes over what is on record; import or delete what is not"
-                )),
+                .hint(by_hand),
         );
     }
     if evidence.unknown.is_empty() {
@@ -241,8 +259,16 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> 
     let ctx = &ctx.patient(lease);
     let Evidence { checkpoint, unknown, unseen, here } = evidence;
     let Some(checkpoint) = checkpoint else {
+        let error = KlError::usage(format!("run {failed} left no checkpoint that could be recovered"));
+        let error = match unseen {
+            Some(Workplace { host, dir, .. }) => error.hint(format!(
+                "its work directory was {dir} on {host}: should it be there still, `kl recover {failed}` there takes over \
+                 what it tells"
+            )),
+            None => error,
+        };
         return Err(Trouble::Other(
-            KlError::usage(format!("run {failed} left no checkpoint that could be recovered")).hint(format!(
+            error.hint(format!(
                 "look at the real objects; `kl recover {failed} --discard` frees what it still reserves"
             )),
         ));

@@ -133,7 +133,8 @@ pub fn hints(blockers: &[Blocker]) -> Vec<String> {
     if let Some(blocker) = quarantine {
         let run = blocker.reservation.run;
         hints.push(format!(
-            "run {run} failed after it had changed real objects; `kl recover {run}` brings the state back in step"
+            "run {run} ended after it had changed real objects, or perhaps; `kl recover {run}` brings the state back in step, \
+             and says so where nothing is on record"
         ));
     }
     let locks = |one: &&Blocker| one.reservation.held_as == HeldAs::Lock && one.reservation.acquired_at.is_some();

@@ -1,5 +1,7 @@
 //! What is running and what is reserved now: live runs, those that wait, quarantines, plain locks.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
@@ -30,6 +32,8 @@ pub struct Standing {
     pub more: usize,
     /// Everything that is reserved, waited for, quarantined or locked.
     pub reservations: Vec<Reservation>,
+    /// Runs with a quarantine of which nothing is on record that could be recovered.
+    pub unrecorded: BTreeSet<RunId>,
     /// The resource instances of the trunk, so that patterns too many to be written out can be shown by module; empty
     /// where they were not looked up.
     pub known: Vec<Address>,
@@ -63,7 +67,8 @@ pub fn page(states: &[Standing], now: DateTime<Utc>) -> Page {
         }
         for run in holders(&state.reservations) {
             let own: Vec<&Reservation> = state.reservations.iter().filter(|one| one.run == run).collect();
-            if let Some((told, facts)) = held(run, &own, &state.known, now) {
+            if let Some((told, mut facts)) = held(run, &own, &state.known, now) {
+                facts.extend(way_out(run, own[0], state.unrecorded.contains(&run)));
                 page.point(told, facts);
             }
         }
@@ -120,14 +125,26 @@ fn held(run: RunId, own: &[&Reservation], known: &[Address], now: DateTime<Utc>)
     if more > 0 {
         facts.push(Phrase::own(format!("… and {more} more")));
     }
-    match first.held_as {
-        HeldAs::Quarantine => facts
-            .push(Phrase::default().name(format!("kl recover {run}")).and(" takes over what the run has really done")),
-        HeldAs::Lock if first.acquired_at.is_some() => facts
-            .push(Phrase::default().name(format!("kl abort {run}")).and(" frees the lock, when its terraform is dead")),
-        HeldAs::Lock | HeldAs::Run => {}
-    }
     Some((Told { tone, phrase }, facts))
+}
+
+/// What frees the rows of a run that will not do so itself.
+fn way_out(run: RunId, own: &Reservation, unrecorded: bool) -> Vec<Phrase> {
+    let command = Phrase::default().name(format!("kl recover {run}"));
+    match own.held_as {
+        HeldAs::Quarantine if unrecorded => vec![
+            Phrase::own("nothing of it is on record; its work directory may tell more, where that is still there: ")
+                .then(command),
+            Phrase::own("else look at the real objects, then ")
+                .name(format!("kl recover {run} --discard"))
+                .and(" frees the rows"),
+        ],
+        HeldAs::Quarantine => vec![command.and(" takes over what the run has really done")],
+        HeldAs::Lock if own.acquired_at.is_some() => {
+            vec![Phrase::default().name(format!("kl abort {run}")).and(" frees the lock, when its terraform is dead")]
+        }
+        HeldAs::Lock | HeldAs::Run => Vec::new(),
+    }
 }
 
 /// For programs.

@@ -64,7 +64,9 @@ fn a_failed_apply_keeps_its_objects_in_quarantine_until_they_are_recovered() {
     assert_eq!(names(&bed), ["terraform_data.broken", "terraform_data.first"]);
     assert!(bed.pull().contains("\"tainted\""));
     assert!(!bed.exits(0, &["status"]).stdout.contains("quarantined"));
-    bed.exits(3, &["recover", &run]).says(&["recovered or discarded before"]);
+    for again in [vec!["recover", &run], vec!["recover", &run, "--discard"]] {
+        bed.exits(3, &again).says(&["recovered or discarded before"]);
+    }
 
     std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
     let spec = bed.plan(&["--var", &var]);
@@ -111,11 +113,27 @@ fn a_recovered_run_is_finished_by_its_spec() {
 fn what_is_discarded_is_nobodys() {
     let (bed, var, run) = failed();
     bed.exits(0, &["recover", &run, "--discard"]);
+    bed.exits(3, &["recover", &run, "--discard"]).says(&["recovered or discarded before"]);
     assert!(!bed.exits(0, &["status"]).stdout.contains("quarantined"));
     assert_eq!(names(&bed), Vec::<String>::new());
     std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
     bed.apply(0, &["--var", &var]);
     bed.settled(&[&format!("-var={var}")]);
+}
+
+#[test]
+fn what_a_recovery_has_taken_over_is_no_longer_the_failed_runs_to_discard() {
+    let (bed, _, run) = failed();
+    let killed = bed.kl_with(&[("KL_MISHAP", "store/commit the run/begin#1=kill")], &["recover", &run]);
+    assert_eq!(killed.code, -1, "{killed}");
+    let list = bed.exits(0, &["runs", "--format", "json"]);
+    let recovery = list.json()["runs"][0]["run"].as_str().expect("a run").to_owned();
+    bed.exits(2, &["recover", &run, "--discard"]).says(&["is recovering what run", &format!("kl abort {recovery}")]);
+    let aborted = bed.exits(0, &["abort", &recovery]).stdout;
+    assert!(aborted.contains("It had changed real objects, or perhaps"), "{aborted}");
+    bed.exits(3, &["recover", &run, "--discard"]).says(&[&format!("kl recover {recovery}")]);
+    bed.exits(0, &["recover", &recovery, "--discard"]);
+    assert!(!bed.exits(0, &["status"]).stdout.contains("quarantined"));
 }
 
 #[test]

@@ -21,6 +21,7 @@ on_both_databases!(
     an_object_that_was_cut_off_is_not_created_again_before_a_person_has_looked,
     a_replacement_that_was_cut_off_between_its_halves_is_finished_by_the_same_spec,
     what_happened_on_another_machine_is_for_a_person_to_decide,
+    what_left_no_record_is_for_a_person_to_look_at,
     a_recovery_leaves_alone_what_others_have_changed_since,
     a_work_directory_stays_until_its_run_is_recovered,
     what_was_in_flight_and_got_done_is_seen_by_the_same_spec,
@@ -186,6 +187,34 @@ fn what_happened_on_another_machine_is_for_a_person_to_decide(database: &Databas
     assert!(said.contains("terraform_data.slow was being created"), "{said}");
     drop(scene.apply(1).exits(0));
     scene.assert_done(1, 2);
+}
+
+fn what_left_no_record_is_for_a_person_to_look_at(database: &Database) {
+    let scene = Scene::new(database);
+    scene.plan(1);
+    // Killed when Terraform could begin at any moment, and with the machine went the directory.
+    let killed = scene.apply(1).env("KL_MISHAP", "store/record where the run works/done#1=kill").spawn().ends();
+    assert!(!killed.0.success());
+    let run = scene.live_run();
+    for dir in scene.site.leftovers() {
+        fs::remove_dir_all(scene.site.path("tmp").join(dir)).unwrap();
+    }
+    let discard = format!("kl recover {run} --discard");
+    let said = scene.site.kl().args(["abort", &run]).exits(0).stdout;
+    assert!(said.contains("It may have changed real objects") && said.contains(&discard), "{said}");
+    assert!(!said.contains("It had changed"), "{said}");
+    let said = scene.site.kl().args(["status"]).exits(0).stdout;
+    assert!(said.contains("nothing of it is on record") && said.contains(&discard), "{said}");
+    for (code, said) in [(2, scene.apply(1)), (3, scene.site.kl().args(["recover", &run]))] {
+        let said = said.exits(code).stderr;
+        assert!(said.contains("its work directory") && said.contains(&discard), "{said}");
+    }
+    scene.plan(2);
+    let said = scene.apply(2).exits(2).stderr;
+    assert!(said.contains("or perhaps") && said.contains(&format!("kl recover {run}")), "{said}");
+    drop(scene.site.kl().args(["recover", &run, "--discard"]).exits(0));
+    drop(scene.apply(1).exits(0));
+    scene.assert_done(1, 1);
 }
 
 fn a_recovery_leaves_alone_what_others_have_changed_since(database: &Database) {
