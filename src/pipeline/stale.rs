@@ -3,9 +3,8 @@
 use super::record::Recorder;
 use super::{Context, Rules};
 use crate::config::policy::OnStale;
-use crate::domain::coordination::reservation::AccessMode;
 use crate::domain::coordination::staleness::{Staleness, classify};
-use crate::domain::id::{Serial, StateId};
+use crate::domain::id::StateId;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::domain::state::RowKey;
@@ -23,16 +22,14 @@ const MAX_NAMED: usize = 10;
 /// Sorts what changed since the spec. Versions that came from applying this very spec are its own doing.
 pub async fn since(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Staleness, KlError> {
     let changes = changes(store, state, spec).await?;
-    let changed = changes
-        .into_iter()
-        .filter(|change| change.spec != Some(spec.id))
-        .map(|change| {
-            let row =
-                ChangedRow { row: change.key.to_string(), serial: change.serial, run: change.run, actor: change.actor };
-            (change.key, row)
-        })
-        .collect();
-    Ok(classify(&spec.claims(), changed))
+    let others = changes.into_iter().filter(|change| change.spec != Some(spec.id)).map(by_key).collect();
+    Ok(classify(&spec.claims(), others))
+}
+
+/// A changed row with its key, to be sorted by it.
+fn by_key(change: RowChange) -> (RowKey, ChangedRow) {
+    let row = ChangedRow { row: change.key.to_string(), serial: change.serial, run: change.run, actor: change.actor };
+    (change.key, row)
 }
 
 /// Every row that changed since the spec was planned. A plan from before the history that is kept holds no longer: nobody
@@ -51,42 +48,37 @@ pub async fn changes(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Resu
     })
 }
 
-/// The version that applying this very spec has made already, if nobody has replaced the whole state since, or taken back,
-/// removed or moved what it wrote.
+/// The version that applying this very spec has made already, unless somebody has touched what it wrote since then without
+/// a reviewed plan: a plain Terraform, an import, a refresh, a rollback, a removal or a move. What it promises is not so any
+/// more then, and neither is "nothing to do" true. Where the history since is gone, nobody can tell.
 pub async fn applied_before(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, KlError> {
+    let Some(version) = version_of(&*ctx.store, state, spec).await? else { return Ok(None) };
+    let since = match ctx.store.rows_changed_since(state, version.serial).await {
+        Ok(changes) => changes,
+        Err(StoreError::HistoryRemoved { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let unplanned = since.into_iter().filter(|change| change.spec.is_none()).map(by_key).collect();
+    Ok(classify(&spec.claims(), unplanned).write.is_empty().then_some(version))
+}
+
+/// The newest version that applying this very spec has made.
+async fn version_of(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, StoreError> {
     let mut before = None;
     loop {
         let query = VersionQuery { before, since: None, limit: PAGE, with_rows: false };
-        let page = ctx.store.version_list(state, query).await?;
-        let Some(last) = page.last().map(|version| version.serial) else {
+        let page = store.version_list(state, query).await?;
+        let Some(last) = page.last().map(|version| version.serial) else { return Ok(None) };
+        let mut later = page.into_iter().take_while(|version| version.serial > spec.state.serial);
+        let own = |version: &Version| version.source == Source::Apply && version.spec == Some(spec.id);
+        if let Some(version) = later.find(own) {
+            return Ok(Some(version));
+        }
+        if last <= spec.state.serial {
             return Ok(None);
-        };
-        for version in page {
-            if version.serial <= spec.state.serial || version.source == Source::Import {
-                return Ok(None);
-            }
-            if matches!(version.source, Source::Rollback | Source::Remove | Source::Move)
-                && undone(ctx, state, spec, version.serial).await?
-            {
-                return Ok(None);
-            }
-            if version.source == Source::Apply && version.spec == Some(spec.id) {
-                return Ok(Some(version));
-            }
         }
         before = Some(last);
     }
-}
-
-/// Whether a version touched what a spec writes.
-async fn undone(ctx: &Context, state: StateId, spec: &PlanSpec, serial: Serial) -> Result<bool, StoreError> {
-    let query = VersionQuery { before: Some(serial.next()), since: None, limit: 1, with_rows: true };
-    let Some(version) = ctx.store.version_list(state, query).await?.pop() else { return Ok(false) };
-    let claims = spec.claims();
-    let written: Vec<_> =
-        claims.iter().filter(|claim| claim.mode == AccessMode::Write).map(|claim| &claim.pattern).collect();
-    let touches = |key: &RowKey| key.pattern().is_some_and(|own| written.iter().any(|one| one.intersects(&own)));
-    Ok(version.rows.iter().any(|(key, _)| touches(key)))
 }
 
 /// Records the outcome of the check; says whether the run may go on, and whether the re-plan has to decide.

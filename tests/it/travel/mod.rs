@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::database::Database;
 use crate::harness::kl::Kl;
 use crate::harness::site::Site;
+use crate::harness::terraform::program;
 use crate::stage::{CHAIN, Gates, assert_tidy, wait_for_runs};
 
 on_both_databases!(
@@ -369,4 +370,16 @@ fn what_was_taken_back_can_be_planned_and_applied_again(database: &Database) {
     drop(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0));
     assert_eq!(diff(&site, &["2"]).iter().filter(|row| row.starts_with("created output")).count(), 0);
     assert_tidy(database, 4);
+    // No more so when a plain Terraform has taken a row away; one that the plan does not write is another's business.
+    site.write("live/backend.tf", "terraform {\n  backend \"http\" {}\n}\n");
+    let plain = |args: &[&str]| {
+        let kl = site.kl().args(["exec", "--dir", "live", "--", program().as_str()]);
+        drop(kl.args(args.iter().copied()).exits(0));
+    };
+    plain(&["init", "-input=false"]);
+    plain(&["state", "rm", "terraform_data.stays"]);
+    assert!(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0).stdout.contains("already applied"));
+    plain(&["state", "rm", "terraform_data.comes"]);
+    let said = site.kl().args(["apply", &spec, "--dir", "live"]).exits(4).stderr;
+    assert!(said.contains("it writes terraform_data.comes: changed in serial 6 by"), "{said}");
 }
