@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use super::relocation::as_at;
-use super::row::{Body, ContentHash, Row, RowKey, Touched};
+use super::row::{Body, Row, RowKey, Touched};
 use crate::domain::address::{Address, Mode};
 use crate::domain::json::Json;
 use crate::domain::redact::{MASK, masked_sides};
@@ -36,13 +36,16 @@ pub struct AttributeDifference {
 }
 
 /// Compares two contents of a state. `moves` leads from former addresses to those of now; beside these, a managed object
-/// that is gone at one address and stands unchanged at another has moved, too.
+/// that is gone at one address and stands at another has moved, too: one with the same attributes, else one of the same type
+/// and provider with the same `id`, whose other attributes have changed meanwhile.
 #[must_use]
 pub fn compare(before: &[Row], after: &[Row], moves: &BTreeMap<Address, Address>) -> Vec<Difference> {
     let old: BTreeMap<&RowKey, &Row> = before.iter().map(|row| (&row.key, row)).collect();
     let new: BTreeMap<&RowKey, &Row> = after.iter().map(|row| (&row.key, row)).collect();
     let mut origins = recorded(&old, &new, moves);
-    origins.extend(recognised(&old, &new, &origins));
+    for recognise in [same_attributes, same_id] {
+        origins.extend(recognised(&old, &new, &origins, recognise));
+    }
     let left: BTreeSet<RowKey> = origins.values().cloned().collect();
     let mut found = Vec::new();
     for (key, row) in &new {
@@ -99,44 +102,64 @@ fn recorded(
     origins
 }
 
+/// What tells a managed object from others: its type, and something about its body.
+type Trait = fn(&Json) -> Option<String>;
+
 /// Where rows came from, by what they are: the same object, and no other like it.
 fn recognised(
     old: &BTreeMap<&RowKey, &Row>,
     new: &BTreeMap<&RowKey, &Row>,
     known: &BTreeMap<RowKey, RowKey>,
+    recognise: Trait,
 ) -> BTreeMap<RowKey, RowKey> {
     let explained: BTreeSet<&RowKey> = known.values().collect();
     let gone = old.iter().filter(|(key, _)| !new.contains_key(**key) && !explained.contains(**key));
     let came = new.iter().filter(|(key, _)| !old.contains_key(**key) && !known.contains_key(**key));
-    let (gone, came) = (by_object(gone), by_object(came));
-    let pair = |(object, from): (&(String, ContentHash), &Vec<RowKey>)| match (
-        from.as_slice(),
-        came.get(object)?.as_slice(),
-    ) {
+    let (gone, came) = (by_object(gone, recognise), by_object(came, recognise));
+    let pair = |(object, from): (&(String, String), &Vec<RowKey>)| match (from.as_slice(), came.get(object)?.as_slice())
+    {
         ([from], [to]) => Some((to.clone(), from.clone())),
         _ => None,
     };
     gone.iter().filter_map(pair).collect()
 }
 
-/// Rows by the type and the attributes of the managed object that they are.
+/// Rows by the managed object that they are.
 fn by_object<'a>(
     rows: impl Iterator<Item = (&'a &'a RowKey, &'a &'a Row)>,
-) -> HashMap<(String, ContentHash), Vec<RowKey>> {
-    let mut found: HashMap<(String, ContentHash), Vec<RowKey>> = HashMap::new();
+    recognise: Trait,
+) -> HashMap<(String, String), Vec<RowKey>> {
+    let mut found: HashMap<(String, String), Vec<RowKey>> = HashMap::new();
     for (key, row) in rows {
         let RowKey::Object { address, deposed: None } = key else { continue };
-        let Ok(body) = Json::parse(row.body.text()) else { continue };
-        let Some(attributes) = attributes(&body).filter(|_| address.mode == Mode::Managed) else { continue };
-        // Only what has an identity can be told from its like.
-        if !matches!(attributes.get("id"), Some(Json::String(id)) if !id.is_empty()) {
+        if address.mode != Mode::Managed {
             continue;
         }
-        if let Ok(object) = Body::new(attributes.to_string()) {
-            found.entry((address.type_name.clone(), object.hash())).or_default().push((*key).clone());
+        let Ok(body) = Json::parse(row.body.text()) else { continue };
+        if let Some(object) = recognise(&body) {
+            found.entry((address.type_name.clone(), object)).or_default().push((*key).clone());
         }
     }
     found
+}
+
+/// The object by all that is known of it. Only what has an identity can be told from its like.
+fn same_attributes(body: &Json) -> Option<String> {
+    id(body)?;
+    Some(attributes(body)?.canonical())
+}
+
+/// The object by the name that its provider has given it. Two providers may give the same one.
+fn same_id(body: &Json) -> Option<String> {
+    let provider = body.get("provider").map(Json::canonical).unwrap_or_default();
+    Some(format!("{provider} {}", id(body)?))
+}
+
+fn id(body: &Json) -> Option<&str> {
+    match attributes(body)?.get("id")? {
+        Json::String(id) if !id.is_empty() => Some(id),
+        _ => None,
+    }
 }
 
 /// The attributes of the one instance in an object's body.
@@ -299,6 +322,28 @@ mod tests {
         assert_eq!(told(&before, &rows(&twins), &[]), ["- t.a", "+ t.b", "+ t.c"]);
         // Without an identity nothing is recognised.
         assert_eq!(told(&rows(&block("a", "{}")), &rows(&block("b", "{}")), &[]), ["- t.a", "+ t.b"]);
+    }
+
+    #[test]
+    fn an_object_that_moved_and_changed_is_recognised_by_its_id() {
+        let before = rows(&[block("a", r#"{"id":"i","x":1}"#), block("b", r#"{"id":"j","x":1}"#)].join(","));
+        let after = rows(&[block("c", r#"{"id":"j","x":2}"#), block("d", r#"{"id":"i","x":1}"#)].join(","));
+        assert_eq!(told(&before, &after, &[]), ["~ t.c from t.b x", "~ t.d from t.a"]);
+        let before = rows(&block("a", r#"{"id":"i","x":1}"#));
+        // What is the same in everything comes first, and of two like it nobody knows which it was.
+        let rivals = [block("c", r#"{"id":"i","x":2}"#), block("d", r#"{"id":"i","x":1}"#)].join(",");
+        assert_eq!(told(&before, &rows(&rivals), &[]), ["+ t.c", "~ t.d from t.a"]);
+        let rivals = rivals.replace("\"x\":1", "\"x\":3");
+        assert_eq!(told(&before, &rows(&rivals), &[]), ["- t.a", "+ t.c", "+ t.d"]);
+        // Not by an id that is none, nor across types or providers.
+        for other in [
+            block("c", r#"{"id":"","x":2}"#),
+            block("c", r#"{"id":"i","x":2}"#).replace(r#""type":"t""#, r#""type":"u""#),
+            block("c", r#"{"id":"i","x":2}"#).replace(r#""provider":"p""#, r#""provider":"p.west""#),
+        ] {
+            let told = told(&before, &rows(&other), &[]);
+            assert_eq!(told.len(), 2, "{other}: {told:?}");
+        }
     }
 
     #[test]
