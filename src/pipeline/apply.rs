@@ -402,11 +402,7 @@ async fn own_leftover(
 }
 
 fn conflicted(blockers: Vec<Blocker>) -> Halt {
-    let error = KlError::new(
-        Exit::Conflict,
-        format!("{}\n{}", conflict::title(&blockers), conflict::text(&blockers).trim_end()),
-    );
-    let error = conflict::hints(&blockers).into_iter().fold(error, KlError::hint);
+    let error = conflict::error(&blockers);
     let end =
         RunEnd { error: Some(conflict::title(&blockers)), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
     Halt { end, error }

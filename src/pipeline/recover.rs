@@ -295,16 +295,14 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> 
     let held = match ctx.store.quarantine_adopt(run, failed, lease).await {
         Ok(Adopted::Held(held)) => held,
         Ok(Adopted::Blocked(blockers)) => {
-            let message = format!("{}\n{}", conflict::title(&blockers), conflict::text(&blockers).trim_end());
-            let hints = conflict::hints(&blockers);
+            let error = conflict::error(&blockers);
             let end = RunEnd {
                 error: Some(conflict::title(&blockers)),
                 conflict: blockers,
                 ..RunEnd::plain(RunStatus::Conflict)
             };
             ctx.store.run_end(run, &end).await?;
-            let error = KlError::new(Exit::Conflict, message);
-            return Err(Trouble::Other(hints.into_iter().fold(error, KlError::hint)));
+            return Err(Trouble::Other(error));
         }
         Err(StoreError::NotFound { .. }) => {
             ctx.store.run_end(run, &RunEnd::failed("nothing to recover")).await?;

@@ -15,7 +15,6 @@ use crate::domain::run::{NewRun, RunEnd, RunKind, RunStatus};
 use crate::domain::state::delta::{Change, delta};
 use crate::domain::state::{Body, Row, document};
 use crate::error::KlError;
-use crate::exit::Exit;
 use crate::report::conflict;
 use crate::report::event::Stage;
 use crate::store::model::{Commit, CommitMode, LineageRule, RowWrite, Snapshot, SoftWrite, Source};
@@ -74,7 +73,7 @@ pub async fn refresh(
             .into());
     };
     let snapshot = ctx.store.snapshot(head.id, None).await?;
-    let before: Vec<Row> = snapshot.rows.iter().map(|(row, _)| row.clone()).collect();
+    let before = snapshot.contents();
     let changes = look(ctx, &bench, &snapshot, &before).await?;
     let mut report = RefreshReport {
         drifted: changes.iter().map(|change| (change.key.to_string(), change.after.is_none())).collect(),
@@ -157,10 +156,7 @@ async fn commit(
     let held = match reserve::acquire(ctx, recorder, claims, options.lease, options.wait).await? {
         reserve::Outcome::Granted { held, .. } => held,
         reserve::Outcome::Blocked(blockers) => {
-            let message = format!("{}\n{}", conflict::title(&blockers), conflict::text(&blockers).trim_end());
-            let error = KlError::new(Exit::Conflict, message);
-            let error = conflict::hints(&blockers).into_iter().fold(error, KlError::hint);
-            return Err(RefreshFailure { blockers, error });
+            return Err(RefreshFailure { error: conflict::error(&blockers), blockers });
         }
     };
     let _heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.interrupt.clone());

@@ -12,7 +12,7 @@ use crate::domain::coordination::reservation::Claim;
 use crate::domain::id::{RunId, Serial};
 use crate::domain::run::event::RunEvent;
 use crate::domain::state::relocation::{self, Relocation, RelocationError};
-use crate::domain::state::{ContentHash, Row, RowKey, Touched};
+use crate::domain::state::{ContentHash, RowKey, Touched};
 use crate::error::KlError;
 use crate::store::Store;
 use crate::store::model::{
@@ -58,10 +58,6 @@ pub struct Relocated {
     pub left: Vec<RowKey>,
     /// What became of it.
     pub outcome: Outcome,
-}
-
-fn rows(snapshot: &Snapshot) -> Vec<Row> {
-    snapshot.rows.iter().map(|(row, _)| row.clone()).collect()
 }
 
 fn commit(snapshot: &Snapshot, source: Source, writes: Vec<RowWrite>, soft: Vec<SoftWrite>) -> Commit {
@@ -190,7 +186,7 @@ pub async fn relocate(
             _ => kl,
         }
     };
-    let work_out = |snapshot: &Snapshot| relocation::relocate(&rows(snapshot), from, to);
+    let work_out = |snapshot: &Snapshot| relocation::relocate(&snapshot.contents(), from, to);
     let snapshot = ctx.store.snapshot(head.id, None).await?;
     let mut relocation = match work_out(&snapshot) {
         Ok(relocation) => relocation,

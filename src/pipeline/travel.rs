@@ -38,13 +38,9 @@ pub async fn at(store: &dyn Store, head: &StateHead, serial: Option<Serial>) -> 
 
 /// What differs between two contents of a state, whichever is the older one.
 pub async fn diff(store: &dyn Store, before: &Snapshot, after: &Snapshot) -> Result<Vec<Difference>, KlError> {
-    let (old, new) = (rows(before), rows(after));
+    let (old, new) = (before.contents(), after.contents());
     let moves = moves_between(store, before.head.id, (before.head.serial, &old), (after.head.serial, &new)).await?;
     Ok(compare(&old, &new, &moves))
-}
-
-fn rows(snapshot: &Snapshot) -> Vec<Row> {
-    snapshot.rows.iter().map(|(row, _)| row.clone()).collect()
 }
 
 /// Moves on record, from the addresses of one content to those of the other. They are looked for only where something is

@@ -4,6 +4,8 @@ use super::style::{between, bold, dim, duration, loud, plain};
 use crate::domain::coordination::reservation::{Blocker, HeldAs, Reservation};
 use crate::domain::request::ForgeKind;
 use crate::domain::run::Origin;
+use crate::error::KlError;
+use crate::exit::Exit;
 
 /// So many of our own addresses are named for one reservation; the rest is counted.
 const MAX_MET: usize = 5;
@@ -123,6 +125,13 @@ pub fn text(blockers: &[Blocker]) -> String {
         out.push_str(&dim(format!("  … and {} more reservations\n", blockers.len() - MAX_BLOCKERS)));
     }
     out
+}
+
+/// The error of a command that something stands in the way of: title, story, and what to do.
+#[must_use]
+pub fn error(blockers: &[Blocker]) -> KlError {
+    let error = KlError::new(Exit::Conflict, format!("{}\n{}", title(blockers), text(blockers).trim_end()));
+    hints(blockers).into_iter().fold(error, KlError::hint)
 }
 
 /// What the person can do about it.

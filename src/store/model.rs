@@ -58,6 +58,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The rows alone.
+    #[must_use]
+    pub fn contents(&self) -> Vec<Row> {
+        self.rows.iter().map(|(row, _)| row.clone()).collect()
+    }
+
     /// The empty state that a plan was made from before the state had a version, whatever it has now.
     #[must_use]
     pub fn before_any_version(head: StateHead) -> Self {
