@@ -384,6 +384,10 @@ pub trait Store: Send + Sync {
     /// An ended lease that nobody has reclaimed is renewed.
     async fn reservation_renew(&self, held: &Held) -> Result<DateTime<Utc>, StoreError>;
 
+    /// Gives back everything that a live run holds or waits for, so that it can ask for more and wait in turn without anybody
+    /// having to wait for it. `LeaseLost` when the run has ended.
+    async fn reservation_return(&self, held: Held) -> Result<(), StoreError>;
+
     /// The reservations that stand: granted (also with an ended lease that nobody reclaimed), waiting, quarantined.
     async fn reservation_list(&self, state: StateId) -> Result<Vec<Reservation>, StoreError>;
 

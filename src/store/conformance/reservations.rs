@@ -223,6 +223,28 @@ pub(super) async fn a_waiter_that_died_holds_up_nobody(f: &Fixture) {
     granted(f.again(carol, "w a.x", true).await);
 }
 
+pub(super) async fn who_gives_back_before_asking_for_more_is_not_waited_for(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let alice = f.held(state, "alice", "w a.x").await;
+    let (run, bob) = (alice.run(), f.run(state, "bob").await);
+    blocked(f.again(bob, "w a.x\nw a.y", true).await);
+    // Each in the way of the other: bob waits for alice's row, and stands before alice for the next.
+    let met = blocked(f.again(run, "w a.x\nw a.y", true).await);
+    assert_eq!(met.iter().map(|one| one.reservation.run).collect::<Vec<_>>(), [bob, bob]);
+    f.store.reservation_return(alice).await.unwrap();
+    assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Started);
+    blocked(f.again(run, "w a.x\nw a.y", true).await);
+    assert_eq!(f.store.run_find(run).await.unwrap().status, RunStatus::Waiting);
+    let bob = granted(f.again(bob, "w a.x\nw a.y", true).await);
+    f.store.run_commit(&bob, &commit(vec![write("a.x=1")])).await.unwrap();
+    // What was given back is not missed when the run commits.
+    let alice = granted(f.again(run, "w a.x\nw a.y", true).await);
+    f.store.run_commit(&alice, &commit(vec![write("a.x=2")])).await.unwrap();
+    assert_eq!(f.rows(state, None).await, ["a.x=2"]);
+    let ended = f.store.reservation_return(alice).await.unwrap_err();
+    assert!(matches!(ended, StoreError::LeaseLost { .. }), "{ended:?}");
+}
+
 pub(super) async fn ten_thousand_at_once(f: &Fixture) {
     let state = f.state("prod").await.id;
     let rows: Vec<String> = (0..10_000).map(|n| format!("a.x[{n}]={{\"n\":{n}}}")).collect();

@@ -263,6 +263,10 @@ impl Store for Database {
         transaction!(self, begin_write, "renew the lease", |db| reservations::renew(db, held))
     }
 
+    async fn reservation_return(&self, held: Held) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "give reservations back", |db| reservations::give_back(db, &held))
+    }
+
     async fn reservation_list(&self, state: StateId) -> Result<Vec<Reservation>, StoreError> {
         transaction!(self, begin_read, "list the reservations", |db| reservations::list(db, state))
     }

@@ -164,6 +164,15 @@ pub(super) async fn renew(db: &mut Connection, held: &Held) -> Result<DateTime<U
     Ok(expires_at)
 }
 
+pub(super) async fn give_back(db: &mut Connection, held: &Held) -> Result<(), Fault> {
+    let locked = runs::lock(db, held.run()).await?;
+    locked.live()?;
+    release_all(db, held.run()).await?;
+    remember_count(db, held.run()).await?;
+    // Nothing is reserved any more, and who asks again may have to wait.
+    runs::set_status(db, held.run(), RunStatus::Started).await
+}
+
 /// Checks, under the lock of the state, that the run is live and still has every reservation that it was granted.
 pub(super) async fn fence(db: &mut Connection, held: &Held) -> Result<Locked, Fault> {
     let locked = runs::lock(db, held.run()).await?;
