@@ -22,7 +22,7 @@ pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> 
             .result(&format!("{} Dropped: {what} freed.\n", good("✓")), || json!({ "run": run.id, "freed": freed }));
         return Ok(Exit::Done);
     }
-    let recovered = recover::recover(&ctx, run.id).await?;
+    let recovered = recover::recover(&ctx, run.id, args.lease).await?;
     session.out.result(&text(&recovered), || {
         json!({
             "run": run.id,

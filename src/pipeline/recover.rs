@@ -23,7 +23,7 @@ use crate::report::conflict;
 use crate::store::model::{Checkpoint, Commit, CommitMode, LineageRule, RowWrite, SoftWrite, Source};
 use crate::store::{Adopted, Held, StoreError};
 
-/// A recovery takes seconds, and nobody should wait long for one that died.
+/// The lease of a recovery on the way of an apply, at most: it takes seconds, and nobody should wait long for one that died.
 const LEASE: Duration = Duration::from_mins(2);
 
 /// So many runs of a state are looked through for recoveries of a spec.
@@ -73,14 +73,14 @@ impl<E: Into<KlError>> From<E> for Trouble {
 }
 
 /// Commits what is known of an ended run, and frees its quarantine. Asked for by a person, who takes note of what is
-/// not known.
-pub async fn recover(ctx: &Context, failed: RunId) -> Result<Recovered, KlError> {
+/// not known. The lease is that of the rows while it commits.
+pub async fn recover(ctx: &Context, failed: RunId, lease: Duration) -> Result<Recovered, KlError> {
     let old = ended(ctx, failed).await?;
     let evidence = match look(ctx, &old).await {
         Ok(evidence) => evidence,
         Err(trouble) => return Err(told(ctx, &old, trouble).await?),
     };
-    match take(ctx, &old, evidence, LEASE).await {
+    match take(ctx, &old, evidence, lease).await {
         Ok(recovered) => Ok(recovered),
         Err(trouble) => Err(told(ctx, &old, trouble).await?),
     }

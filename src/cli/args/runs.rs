@@ -5,7 +5,7 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use clap::Args;
 
-use super::value::{Since, interval, serial, since, status};
+use super::value::{Since, interval, lease, serial, since, status};
 use super::{ActorArgs, StateArgs};
 use crate::domain::id::{Serial, StateName};
 use crate::domain::run::RunStatus;
@@ -172,6 +172,9 @@ pub struct RecoverArgs {
     /// Drop what the run has done: its real objects are nobody's then
     #[arg(long)]
     pub discard: bool,
+    /// How long the rows stay reserved for the recovery if it dies
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = lease, conflicts_with = "discard")]
+    pub lease: Duration,
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub actor: ActorArgs,
