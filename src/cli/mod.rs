@@ -168,9 +168,22 @@ impl Session {
         Ok(crate::store::open_existing(&self.database(place)?).await?.with_mishaps(self.mishaps.clone()))
     }
 
+    /// The database's address for a command that may make it. Says so where an empty file stands in its place: without a
+    /// memory, everything looks as if it had yet to be created.
+    fn database_to_begin(&self, place: &Place) -> Result<DatabaseUrl, KlError> {
+        let url = self.database(place)?;
+        if url.is_empty_file() {
+            let sign = crate::report::style::warn("warning:");
+            self.out.say(&format!(
+                "{sign} the file of the database {url} is empty: a new one begins in it, without any state"
+            ));
+        }
+        Ok(url)
+    }
+
     /// The store of a place for a plan, which makes an embedded one only when it has something to keep.
     pub async fn memory(&self, place: &Place) -> Result<Memory, KlError> {
-        Ok(match Memory::find(&self.database(place)?).await? {
+        Ok(match Memory::find(&self.database_to_begin(place)?).await? {
             Memory::Open(store) => Memory::Open(store.with_mishaps(self.mishaps.clone())),
             new @ Memory::New(_) => new,
         })
@@ -178,7 +191,7 @@ impl Session {
 
     /// Opens the store of a place, and makes an embedded one that does not exist.
     pub async fn store(&self, place: &Place) -> Result<Arc<dyn Store>, KlError> {
-        Ok(crate::store::open(&self.database(place)?).await?.with_mishaps(self.mishaps.clone()))
+        Ok(crate::store::open(&self.database_to_begin(place)?).await?.with_mishaps(self.mishaps.clone()))
     }
 
     /// Work that leaves nothing half-done, and therefore ends with the first signal.

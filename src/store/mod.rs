@@ -103,10 +103,12 @@ pub enum StoreError {
     #[error("the database is busy: another process has held its lock for {0:?}")]
     Busy(Duration),
     /// There is no database yet, and the command would not make one.
-    #[error("there is no database {target} yet")]
+    #[error("there is no database {target} yet{what}")]
     Missing {
         /// Its address.
         target: String,
+        /// What is there instead; nothing, mostly.
+        what: &'static str,
     },
     /// The database cannot be reached or opened.
     #[error("cannot open the database {target}")]

@@ -70,7 +70,7 @@ pub async fn open_with(url: &DatabaseUrl, connections: u32) -> Result<Arc<dyn St
 pub enum Memory {
     /// The database is there.
     Open(Arc<dyn Store>),
-    /// There is no `SQLite` file yet, and one can be made.
+    /// There is no `SQLite` file yet, or an empty one, and one can be made.
     New(DatabaseUrl),
 }
 
@@ -78,8 +78,8 @@ impl Memory {
     /// Opens the database, but does not make it.
     pub async fn find(url: &DatabaseUrl) -> Result<Self, StoreError> {
         match url.place() {
-            Place::Sqlite(path) if !path.exists() => {
-                let possible = sqlite::can_be_made(path);
+            Place::Sqlite(path) if url.is_missing() => {
+                let possible = if path.exists() { Ok(()) } else { sqlite::can_be_made(path) };
                 possible.map_err(|why| StoreError::Open { target: url.to_string(), source: Box::new(why) })?;
                 Ok(Self::New(url.clone()))
             }
@@ -96,12 +96,11 @@ impl Memory {
     }
 }
 
-/// Opens a database for a command that only looks: a `SQLite` file that does not exist is not made, but refused.
+/// Opens a database for a command that only looks: a `SQLite` file that does not exist, or is empty, is not made, but refused.
 pub async fn open_existing(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
-    if let Place::Sqlite(path) = url.place()
-        && !path.exists()
-    {
-        return Err(StoreError::Missing { target: url.to_string() });
+    if url.is_missing() {
+        let what = if url.is_empty_file() { ": the file is empty" } else { "" };
+        return Err(StoreError::Missing { target: url.to_string(), what });
     }
     open(url).await
 }

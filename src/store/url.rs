@@ -46,10 +46,18 @@ impl DatabaseUrl {
         matches!(self.0, Place::Sqlite(_))
     }
 
-    /// Whether it is a `SQLite` file that does not exist yet.
+    /// Whether it is a `SQLite` file that does not exist yet, or that nothing was ever written into.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        matches!(&self.0, Place::Sqlite(path) if !path.exists())
+        matches!(&self.0, Place::Sqlite(path) if !path.exists()) || self.is_empty_file()
+    }
+
+    /// Whether it is a file without a byte in it: `SQLite` would make a database of it without a word, and it may stand
+    /// there in place of the one that is meant.
+    #[must_use]
+    pub fn is_empty_file(&self) -> bool {
+        let empty = |path: &Utf8PathBuf| path.metadata().is_ok_and(|file| file.is_file() && file.len() == 0);
+        matches!(&self.0, Place::Sqlite(path) if empty(path))
     }
 
     pub(in crate::store) fn place(&self) -> &Place {

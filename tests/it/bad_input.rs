@@ -61,6 +61,18 @@ fn commands_that_only_look_make_no_database() {
         refused(site.kl().args(command), 3, &["there is no database sqlite:", "kl.db yet"]);
         assert!(!site.repo().join(".kl").exists(), "{command:?}");
     }
+    // Neither is a file that somebody has left empty: whoever looks is told, and whoever begins in it is warned.
+    let file = site.path("empty.db");
+    std::fs::write(&file, "").unwrap();
+    let empty = |args: &[&str]| site.kl().args(args.iter().copied()).args(["--database", file.as_str()]);
+    refused(empty(&["status"]), 3, &["there is no database sqlite:", "empty.db yet: the file is empty"]);
+    refused(empty(&["plan", "nowhere"]), 3, &["nowhere"]);
+    assert_eq!(file.metadata().unwrap().len(), 0);
+    let document = r#"{"version":4,"serial":1,"lineage":"l","outputs":{},"resources":[]}"#;
+    let import = || empty(&["state", "import", "-", "--state", "s"]).stdin(document).exits(0).stderr;
+    let said = import();
+    assert!(said.contains("empty.db is empty: a new one begins in it"), "{said}");
+    assert_eq!(import(), "");
 }
 
 #[test]
