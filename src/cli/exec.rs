@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use camino::Utf8Path;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use tokio::net::TcpListener;
@@ -24,6 +25,7 @@ use crate::domain::graph::configuration::{self, is_configuration};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::Context;
+use crate::pipeline::adopt::{DATA_DIR, selected_workspace};
 use crate::report::style::plain;
 use crate::server::access::Access;
 use crate::server::{Limits, Server, route};
@@ -83,7 +85,7 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     if !args.reads.is_empty() {
         environment.push((STATES_VARIABLE, &states));
     }
-    let ended = execute(session, &args, line.terraform, &environment).await;
+    let ended = execute(session, &args, &place.dir, line.terraform, &environment).await;
     stop.cancel();
     if let Err(error) = serving.await {
         tracing::warn!(%error, "the backend ended with an error");
@@ -133,10 +135,17 @@ fn check_backend(place: &Place) -> Result<(), KlError> {
     }
 }
 
+/// Whether the checkout has a workspace selected, for a backend that had more than one. Terraform would look for it.
+fn selects(session: &Session, dir: &Utf8Path) -> bool {
+    let data_dir = session.env.get("TF_DATA_DIR").unwrap_or_else(|| DATA_DIR.to_owned());
+    selected_workspace(&dir.join(data_dir)).is_some_and(|selected| selected != "default")
+}
+
 /// Runs the command to its end, with the backend in its environment.
 async fn execute(
     session: &Session,
     args: &ExecArgs,
+    dir: &Utf8Path,
     terraform: bool,
     environment: &[(&str, &str)],
 ) -> Result<ExitStatus, KlError> {
@@ -157,6 +166,10 @@ async fn execute(
         .env_remove("TF_WORKSPACE")
         .envs(environment.iter().copied());
     if terraform {
+        if selects(session, dir) {
+            // There is only this one.
+            command.env("TF_WORKSPACE", "default");
+        }
         for name in OWN_SECRETS {
             command.env_remove(name);
         }

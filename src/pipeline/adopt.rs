@@ -21,7 +21,7 @@ use crate::terraform::Dirs;
 use crate::workspace::{Workspace, WorkspaceRequest};
 
 /// What Terraform's data directory is called unless somebody says otherwise.
-const DATA_DIR: &str = ".terraform";
+pub const DATA_DIR: &str = ".terraform";
 
 /// What is to be adopted, beside the project.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub async fn adopt(ctx: &Context, project: &Project, request: &AdoptRequest) -> 
     old.has_stayed(ctx, &text).await?;
     let head = ctx.store.state_ensure(&project.state).await?;
     let snapshot = ctx.store.snapshot(head.id, None).await?;
-    bench.place(Some(&snapshot), snapshot.rows.iter().map(|(row, _)| row.clone()).collect())?;
+    bench.place(Some(&snapshot), snapshot.contents())?;
     let after = planned(ctx, &bench).await?;
     let differ: Vec<&String> = before.symmetric_difference(&after).collect();
     if !differ.is_empty() {
@@ -218,13 +218,18 @@ impl<'p> Old<'p> {
     }
 }
 
+/// The workspace that is selected in a checkout, by its data directory; none where nobody has selected one.
+#[must_use]
+pub fn selected_workspace(data_dir: &Utf8Path) -> Option<String> {
+    let selected = fs::read_to_string(data_dir.join("environment")).unwrap_or_default();
+    Some(selected.trim().to_owned()).filter(|selected| !selected.is_empty())
+}
+
 /// Refuses to guess between the workspace that is selected in the checkout and the one that kl means.
 fn selected(data_dir: &Utf8Path, project: &Project) -> Result<(), KlError> {
-    let selected = fs::read_to_string(data_dir.join("environment")).unwrap_or_default();
-    let selected = selected.trim();
-    if selected.is_empty() || selected == project.workspace {
+    let Some(selected) = selected_workspace(data_dir).filter(|selected| *selected != project.workspace) else {
         return Ok(());
-    }
+    };
     Err(KlError::usage(format!(
         "the checkout has the workspace {selected:?} selected, and kl would take {:?}",
         project.workspace

@@ -1,8 +1,10 @@
 //! `kl state adopt`: moving in from whatever backend a configuration has.
 
+use camino::Utf8Path;
 use serde_json::json;
 
 use crate::cli::Session;
+use crate::cli::args::StateArgs;
 use crate::cli::args::state::AdoptArgs;
 use crate::cli::project::{Place, workspace};
 use crate::error::KlError;
@@ -26,7 +28,8 @@ pub(super) async fn run(session: &Session, args: AdoptArgs) -> Result<Exit, KlEr
         workspace_named: workspace(&args.state, &session.env).is_some(),
     };
     let adopted = Box::pin(adopt::adopt(&ctx, &project, &request)).await?;
-    session.out.result(&text(&adopted, project.state.as_str(), &place.name()), || {
+    let plain_terraform = by_way_of_kl(&args.dir, &args.state);
+    session.out.result(&text(&adopted, project.state.as_str(), &place.name(), &plain_terraform), || {
         json!({
             "state": project.state,
             "backend": adopted.backend,
@@ -41,7 +44,25 @@ pub(super) async fn run(session: &Session, args: AdoptArgs) -> Result<Exit, KlEr
     Ok(Exit::Done)
 }
 
-fn text(adopted: &Adopted, state: &str, dir: &str) -> String {
+/// The command that has plain Terraform forget the old backend, as it has to be typed where this one was.
+fn by_way_of_kl(dir: &Utf8Path, state: &StateArgs) -> String {
+    let mut words = vec!["kl exec".to_owned()];
+    if dir != "." {
+        words.push(format!("--dir {}", argument(dir.as_str())));
+    }
+    words.extend(state.state.iter().map(|name| format!("--state {}", argument(name.as_str()))));
+    words.extend(state.workspace.iter().map(|name| format!("--workspace {}", argument(name))));
+    words.push("-- terraform init -reconfigure".to_owned());
+    words.join(" ")
+}
+
+/// A word for the shell.
+fn argument(text: &str) -> String {
+    let harmless = |letter: char| letter.is_ascii_alphanumeric() || "/._-:=@%+,".contains(letter);
+    if text.chars().all(harmless) { text.to_owned() } else { format!("'{}'", plain(text).replace('\'', "'\\''")) }
+}
+
+fn text(adopted: &Adopted, state: &str, dir: &str, plain_terraform: &str) -> String {
     let rows = count(adopted.rows, "row");
     let (sign, state) = (good("✓"), plain(state));
     let mut text = if adopted.unchanged {
@@ -60,9 +81,16 @@ fn text(adopted: &Adopted, state: &str, dir: &str) -> String {
     text.push_str(&format!("{sign} A plan shows the same as with {old}: {changes}.\n\n"));
     let place = if adopted.backend.is_some() { format!(", in place of {old}") } else { String::new() };
     text.push_str(&format!("Write into the configuration in {}{place}:\n\n{}\n", plain(dir), bold(CONFIGURATION)));
-    text.push_str(
-        "Then `kl plan` and `kl apply` work on it, and plain Terraform by way of `kl exec -- terraform init -reconfigure`.\n\
-         The old state was not changed. Let nobody apply there any more, and remove it when all is well.\n",
-    );
+    text.push_str(&format!(
+        "Then `kl plan` and `kl apply` work on it, and plain Terraform by way of `{plain_terraform}`.\n"
+    ));
+    if adopted.backend.as_deref().is_none_or(|kind| kind == "local") {
+        text.push_str(&format!(
+            "Before that, move terraform.tfstate and terraform.tfstate.d out of {}, where they are: `terraform init` would \
+             want to migrate them.\n",
+            plain(dir)
+        ));
+    }
+    text.push_str("The old state was not changed. Let nobody apply there any more, and remove it when all is well.\n");
     text
 }

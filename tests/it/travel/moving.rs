@@ -101,7 +101,8 @@ fn a_local_state_is_adopted_with_lineage_and_serial(database: &Database) {
         format!("Adopted 4 rows into state live as serial {serial}."),
         "A plan shows the same as with the file that held the state: 2 changes.".to_owned(),
         "terraform {\n  backend \"http\" {}\n}".to_owned(),
-        "kl exec -- terraform init -reconfigure".to_owned(),
+        "`kl exec --dir live -- terraform init -reconfigure`".to_owned(),
+        "move terraform.tfstate and terraform.tfstate.d out of live".to_owned(),
     ] {
         assert!(said.stdout.contains(&part), "{part}: {said:?}");
     }
@@ -145,6 +146,14 @@ fn a_workspace_of_a_local_state_is_adopted(database: &Database) {
     assert_ne!(pulled(&site, "live")["lineage"], old["lineage"]);
     let said = adopt(&site, &["--workspace", "none"]).exits(3).stderr;
     assert!(said.contains("there is nothing to adopt"), "{said}");
+    // Plain Terraform goes on with the first, although the checkout still has a workspace selected that the new backend has not.
+    site.write("live/backend.tf", "terraform {\n  backend \"http\" {}\n}\n");
+    let exec = |args: &[&str]| {
+        let kl = site.kl().args(["exec", "--dir", "live", "--workspace", "dev", "--", program().as_str()]);
+        kl.args(args.iter().copied()).exits(0)
+    };
+    drop(exec(&["init", "-input=false", "-reconfigure"]));
+    assert_eq!(exec(&["state", "pull"]).json(), old);
 }
 
 fn what_stands_in_a_pg_backend_is_adopted(database: &Database) {
