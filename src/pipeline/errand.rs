@@ -172,6 +172,7 @@ mod tests {
             lineage: LineageRule::OrNew(clock::new_lineage()),
             at_least: None,
             document: None,
+            as_planned: None,
             providers: [].into(),
             writes: Vec::new(),
             soft: Vec::new(),
