@@ -1,29 +1,35 @@
 //! The apply story (design §7): load, stale check, reserve, plan again and compare, apply, commit.
 
-use std::time::{Duration, Instant};
+mod fit;
+mod halt;
+mod turn;
+
+use std::time::Duration;
+
+use fit::check_fit;
+use halt::{Halt, after_failure, finish, salvaged};
+use turn::{reserved, version_differences};
 
 use super::bench::Bench;
 use super::commit::{self, Outcome};
 use super::execute::{self, LaneChoice, Rehearsal};
 use super::record::Recorder;
-use super::recover::{self, Attempt};
-use super::reserve::{self, Heartbeat, Loss};
+use super::recover;
+use super::reserve::{Heartbeat, Loss};
 use super::stale::{self, Verdict};
-use super::{Context, Project, Rules, inputs, leftover};
+use super::{Context, Project, Rules, leftover};
 use crate::clock;
 use crate::config::policy::OnFailure;
-use crate::domain::coordination::reservation::{Blocker, HeldAs};
+use crate::domain::coordination::reservation::Blocker;
 use crate::domain::coordination::slice;
 use crate::domain::id::{RunId, Serial};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{NewRun, RunEnd, RunKind, RunStatus, Tools};
 use crate::error::KlError;
-use crate::exit::Exit;
-use crate::report::conflict;
 use crate::report::event::Stage;
+use crate::store::Held;
 use crate::store::model::StateHead;
-use crate::store::{Held, StoreError};
 
 /// How an apply is to be done.
 #[derive(Debug, Clone, Copy)]
@@ -100,24 +106,6 @@ impl<E: Into<KlError>> From<E> for ApplyFailure {
     }
 }
 
-/// How a story inside a run ends early.
-struct Halt {
-    end: RunEnd,
-    error: KlError,
-}
-
-impl<E: Into<KlError>> From<E> for Halt {
-    fn from(error: E) -> Self {
-        let error = error.into();
-        let status = match error.exit() {
-            Exit::Stale => RunStatus::Stale,
-            _ => RunStatus::Failed,
-        };
-        let end = RunEnd { error: Some(error.on_record()), ..RunEnd::plain(status) };
-        Self { end, error }
-    }
-}
-
 /// Applies a spec.
 pub async fn apply(
     ctx: &Context,
@@ -159,24 +147,6 @@ pub async fn apply(
     }
 }
 
-/// `on_failure: salvage`: what terraform has done is committed at once, unless a person has to look first.
-async fn salvaged(ctx: &Context, run: RunId, lease: Duration, mut failure: ApplyFailure) -> ApplyFailure {
-    let attempt = async {
-        ctx.begins(Stage::Recover).await?;
-        recover::by_same_spec(ctx, run, lease).await
-    };
-    failure.error = match attempt.await {
-        Ok(recover::Attempt::Done) => failure
-            .error
-            .without_hints()
-            .hint("what terraform had done is in the state, as `on_failure: salvage` says; plan again for the rest"),
-        Ok(recover::Attempt::TooEarly(why) | recover::Attempt::Refused(why)) | Err(why) => {
-            failure.error.hint(format!("what terraform had done could not be salvaged: {}", why.message()))
-        }
-    };
-    failure
-}
-
 /// Asks Terraform to stop when the time is over, and waits for the story to come to its end.
 async fn within(
     limit: Duration,
@@ -194,90 +164,6 @@ async fn within(
     ));
     ctx.stop.interrupt.cancel();
     story.await
-}
-
-/// Ends the run as the halt says. A store that cannot be reached now leaves the lease to run out.
-async fn finish(ctx: &Context, recorder: &Recorder, halt: Halt) -> ApplyFailure {
-    let Halt { end, mut error } = halt;
-    if !end.quarantine.is_empty() {
-        let addresses = end.quarantine.iter().map(ToString::to_string).collect();
-        drop(recorder.record(RunEvent::Quarantined { addresses }).await);
-        let run = recorder.run();
-        error = error
-            .hint(format!(
-                "`kl recover {run}` takes over what terraform has done; `kl recover {run} --discard` drops it"
-            ))
-            .hint("applying the same spec again recovers first and goes on from there");
-    }
-    let event = RunEvent::Ended { status: end.status.word().to_owned(), reason: end.error.clone() };
-    drop(recorder.record(event).await);
-    if let Err(trouble) = ctx.store.run_end(recorder.run(), &end).await {
-        error = error.hint(format!(
-            "the run could not be closed ({trouble}); its reservations end with the lease, or with `kl abort {}`",
-            recorder.run()
-        ));
-    }
-    ApplyFailure { run: Some(recorder.run()), blockers: end.conflict, error }
-}
-
-/// Whether the spec fits the state at all; nothing is recorded before.
-async fn check_fit(ctx: &Context, project: &Project, spec: &PlanSpec, rules: &Rules) -> Result<StateHead, KlError> {
-    if spec.state.name != project.state {
-        return Err(KlError::usage(format!(
-            "the spec is for state {:?}, and this directory has state {:?}",
-            spec.state.name.as_str(),
-            project.state.as_str()
-        ))
-        .hint("apply the spec in the directory that it was planned in, or name the state with --state"));
-    }
-    rules.check_destroy(spec)?;
-    missing_variables(project, spec)?;
-    inputs::check(project)?;
-    let stored = ctx.store.spec_find(spec.id).await.map_err(|error| match error {
-        StoreError::NotFound { .. } => KlError::usage(format!("the database does not know the spec {}", spec.id))
-            .hint("use the database that the plan was made with (--database, KL_DATABASE_URL)"),
-        other => other.into(),
-    })?;
-    if stored.spec.digest != spec.digest {
-        return Err(KlError::usage("the spec file differs from the spec that is stored in the database")
-            .hint("run `kl plan` again; a spec is not to be edited"));
-    }
-    let Some(head) = ctx.store.state_find(&spec.state.name).await? else {
-        return Err(KlError::usage(format!("the database has no state {:?}", spec.state.name.as_str())));
-    };
-    if let (Some(planned), Some(actual)) = (&spec.state.lineage, &head.lineage)
-        && planned != actual
-    {
-        return Err(KlError::usage(format!(
-            "the spec was planned for lineage {planned}, and state {:?} has lineage {actual}",
-            head.name.as_str()
-        ))
-        .hint("this is another state under the same name; plan again"));
-    }
-    if spec.state.serial > head.serial {
-        return Err(KlError::usage(format!(
-            "the spec was planned at serial {}, and state {:?} is only at serial {}",
-            spec.state.serial,
-            head.name.as_str(),
-            head.serial
-        ))
-        .hint("is this the database that the plan was made with?"));
-    }
-    if let Some(limit) = rules.max_plan_age {
-        let age = crate::report::style::between(stored.created_at, ctx.store.now().await?);
-        if age > limit {
-            return Err(KlError::new(
-                Exit::Stale,
-                format!(
-                    "the plan is {} old, and max_plan_age is {}",
-                    crate::report::style::duration(age),
-                    crate::report::style::duration(limit)
-                ),
-            )
-            .hint("run `kl plan` again and have the new plan reviewed"));
-        }
-    }
-    Ok(head)
 }
 
 /// What happens between the start and the end of the run.
@@ -335,120 +221,6 @@ async fn checked(
         Verdict::Fresh | Verdict::Revalidate => Ok(()),
         Verdict::Refused(error) => Err(Box::new(error.into())),
     }
-}
-
-/// Gets the reservations. What an earlier apply of the same spec left behind is recovered on the way.
-async fn reserved(
-    ctx: &Context,
-    recorder: &Recorder,
-    project: &Project,
-    spec: &PlanSpec,
-    options: &ApplyOptions,
-) -> Result<Held, Box<Halt>> {
-    let claims = spec.claims();
-    let mut recovered: Vec<RunId> = Vec::new();
-    let started = Instant::now();
-    loop {
-        match reserve::acquire(ctx, recorder, &claims, options.lease, options.wait).await? {
-            reserve::Outcome::Granted { held, tools_beside } => {
-                same_versions(recorder, project, spec, &tools_beside).await?;
-                return Ok(held);
-            }
-            reserve::Outcome::Blocked(blockers) => {
-                let own = own_leftover(ctx, spec, &blockers, &recovered).await?;
-                let Some(leftover) = own else {
-                    return Err(Box::new(conflicted(blockers)));
-                };
-                ctx.begins(Stage::Recover).await?;
-                loop {
-                    match recover::by_same_spec(ctx, leftover, options.lease).await? {
-                        Attempt::Done => break,
-                        // Its Terraform comes to an end by itself, and that is worth waiting for.
-                        Attempt::TooEarly(error) => {
-                            let left = options.wait.unwrap_or_default().saturating_sub(started.elapsed());
-                            if left.is_zero() {
-                                return Err(Box::new(in_the_way(blockers, error)));
-                            }
-                            reserve::pause(ctx, left).await?;
-                        }
-                        Attempt::Refused(error) => return Err(Box::new(in_the_way(blockers, error))),
-                    }
-                }
-                recovered.push(leftover);
-            }
-        }
-    }
-}
-
-/// The run of the same spec whose quarantine is in the way, if that is all that is.
-async fn own_leftover(
-    ctx: &Context,
-    spec: &PlanSpec,
-    blockers: &[Blocker],
-    recovered: &[RunId],
-) -> Result<Option<RunId>, KlError> {
-    let mut found = None;
-    for blocker in blockers {
-        let run = blocker.reservation.run;
-        if blocker.reservation.held_as != HeldAs::Quarantine || recovered.contains(&run) {
-            return Ok(None);
-        }
-        if ctx.store.run_find(run).await?.spec != Some(spec.id) {
-            return Ok(None);
-        }
-        found.get_or_insert(run);
-    }
-    Ok(found)
-}
-
-fn conflicted(blockers: Vec<Blocker>) -> Halt {
-    let error = conflict::error(&blockers);
-    let end =
-        RunEnd { error: Some(conflict::title(&blockers)), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
-    Halt { end, error }
-}
-
-/// The run of the same spec that is in the way cannot be recovered on the way.
-fn in_the_way(blockers: Vec<Blocker>, error: KlError) -> Halt {
-    let end =
-        RunEnd { error: Some(error.message().to_owned()), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
-    Halt { end, error }
-}
-
-/// Two runs in flight on one state use the same versions, or their rows would not fit together (design §7).
-async fn same_versions(
-    recorder: &Recorder,
-    project: &Project,
-    spec: &PlanSpec,
-    beside: &[(RunId, Tools)],
-) -> Result<(), KlError> {
-    let ours = Tools { version: project.terraform.version().to_string(), ..spec.tools.clone() };
-    for (other, theirs) in beside.iter().filter(|(other, _)| *other != recorder.run()) {
-        let differences = version_differences(theirs, &ours);
-        if !differences.is_empty() {
-            recorder.record(RunEvent::VersionsDiffer { differences: differences.clone() }).await?;
-            return Err(KlError::usage(format!(
-                "run {other} is in flight on this state with other versions: {}",
-                differences.join(", ")
-            ))
-            .hint("use the same versions, or try again when that run is done"));
-        }
-    }
-    Ok(())
-}
-
-/// What differs between two sets of versions, for what both know.
-fn version_differences(before: &Tools, now: &Tools) -> Vec<String> {
-    let mut differences = Vec::new();
-    if !before.version.is_empty() && (before.version != now.version || before.program != now.program) {
-        differences.push(format!("{} {} and not {} {}", before.program, before.version, now.program, now.version));
-    }
-    for (provider, version) in &before.providers {
-        if let Some(other) = now.providers.get(provider).filter(|other| *other != version) {
-            differences.push(format!("{provider} {version} and not {other}"));
-        }
-    }
-    differences
 }
 
 async fn nothing_left(
@@ -554,31 +326,5 @@ async fn under_reservation(
             halt.end.quarantine = changed;
             Err(Box::new(halt))
         }
-    }
-}
-
-async fn after_failure(recorder: &Recorder, broken: execute::Broken) -> Halt {
-    let mut halt = Halt::from(broken.error);
-    if !broken.in_flight.is_empty() {
-        drop(recorder.record(RunEvent::InFlight { addresses: broken.in_flight }).await);
-    }
-    halt.end.quarantine = broken.changed;
-    halt
-}
-
-/// Variables that were given at the plan are needed again: their values are in no spec.
-fn missing_variables(project: &Project, spec: &PlanSpec) -> Result<(), KlError> {
-    let given = |name: &String| project.variables.iter().any(|variable| variable.name == *name);
-    let missing: Vec<&str> = spec.project.variables.iter().filter(|name| !given(name)).map(String::as_str).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(KlError::usage(format!("the plan was made with --var for {}; the apply needs the same", missing.join(", ")))
-        .hint(format!("add --var {}=VALUE; a spec never holds values", missing[0])))
-}
-
-impl<E: Into<KlError>> From<E> for Box<Halt> {
-    fn from(error: E) -> Self {
-        Box::new(Halt::from(error))
     }
 }

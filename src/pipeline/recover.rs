@@ -1,7 +1,11 @@
 //! Taking over what a failed or lost run has really done, or dropping it (design §9).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod rows;
+
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use rows::{changed_by_others, reserved_by_others, writes};
 
 use super::Context;
 use super::evidence::{self, Evidence};
@@ -15,13 +19,12 @@ use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunKind, RunStatus};
-use crate::domain::state::delta::{Distance, distance};
-use crate::domain::state::{Body, RowKey, document};
+use crate::domain::state::{RowKey, document};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::conflict;
 use crate::store::model::{Checkpoint, Commit, CommitMode, LineageRule, RowWrite, SoftWrite, Source};
-use crate::store::{Adopted, Held, StoreError};
+use crate::store::{Held, StoreError, Takeover};
 
 /// The lease of a recovery on the way of an apply, at most: it takes seconds, and nobody should wait long for one that died.
 const LEASE: Duration = Duration::from_mins(2);
@@ -293,8 +296,8 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> 
         ctx.store.checkpoint_put(failed, &checkpoint).await?;
     }
     let held = match ctx.store.quarantine_adopt(run, failed, lease).await {
-        Ok(Adopted::Held(held)) => held,
-        Ok(Adopted::Blocked(blockers)) => {
+        Ok(Takeover::Held(held)) => held,
+        Ok(Takeover::Blocked(blockers)) => {
             let error = conflict::error(&blockers);
             let end = RunEnd {
                 error: Some(conflict::title(&blockers)),
@@ -404,84 +407,4 @@ async fn tell(recorder: &Recorder, checkpoint: &Checkpoint, left: &[ChangedRow])
         recorder.record(RunEvent::NotRecovered { rows: left.to_vec() }).await?;
     }
     Ok(())
-}
-
-/// Rows that others than the run and its recoveries have changed since its slice was cut.
-async fn changed_by_others(
-    ctx: &Context,
-    old: &Run,
-    checkpoint: &Checkpoint,
-) -> Result<BTreeMap<RowKey, ChangedRow>, KlError> {
-    let Some(since) = checkpoint.slice_serial else { return Ok(BTreeMap::new()) };
-    let mut recoveries: BTreeMap<RunId, bool> = BTreeMap::new();
-    let mut others = BTreeMap::new();
-    for change in ctx.store.rows_changed_since(old.state, since).await? {
-        if let Some(run) = change.run.filter(|_| change.spec.is_some() && change.spec == old.spec) {
-            let recovery = match recoveries.get(&run) {
-                Some(known) => *known,
-                None => ctx.store.run_find(run).await?.kind == RunKind::Recover,
-            };
-            recoveries.insert(run, recovery);
-            if recovery {
-                continue;
-            }
-        }
-        let row = ChangedRow {
-            row: change.key.to_string(),
-            serial: change.serial,
-            run: change.run,
-            actor: change.actor.clone(),
-        };
-        others.insert(change.key, row);
-    }
-    Ok(others)
-}
-
-/// Rows that the commit left because the quarantine of another run covers them, too.
-async fn reserved_by_others(
-    ctx: &Context,
-    old: &Run,
-    left: &[RowKey],
-    serial: Serial,
-) -> Result<Vec<ChangedRow>, KlError> {
-    if left.is_empty() {
-        return Ok(Vec::new());
-    }
-    let standing = ctx.store.reservation_list(old.state).await?;
-    let holder = |key: &RowKey| {
-        let pattern = key.pattern()?;
-        standing.iter().find(|one| one.claim.pattern.intersects(&pattern))
-    };
-    let row = |key: &RowKey| {
-        let holder = holder(key);
-        let actor = holder.map_or_else(|| ctx.actor.clone(), |one| one.holder.clone());
-        ChangedRow { row: key.to_string(), serial, run: holder.map(|one| one.run), actor }
-    };
-    Ok(left.iter().map(row).collect())
-}
-
-/// The rows of the checkpoint that the run had changed.
-fn writes(
-    changed: &[Pattern],
-    trunk: &BTreeMap<&RowKey, &Body>,
-    left: &document::StateDocument,
-) -> Result<Vec<RowWrite>, KlError> {
-    let changed: BTreeSet<&Pattern> = changed.iter().collect();
-    let ours = |key: &RowKey| key.pattern().is_some_and(|pattern| changed.contains(&pattern));
-    let now: BTreeMap<&RowKey, &Body> =
-        left.rows.iter().filter(|row| ours(&row.key)).map(|row| (&row.key, &row.body)).collect();
-    let mut writes = Vec::new();
-    for (key, body) in &now {
-        let same = match trunk.get(*key) {
-            Some(before) => distance(before, body)? == Distance::Same,
-            None => false,
-        };
-        if !same {
-            writes.push(RowWrite { key: (*key).clone(), body: Some((*body).clone()) });
-        }
-    }
-    for key in trunk.keys().filter(|key| ours(key) && !now.contains_key(**key)) {
-        writes.push(RowWrite { key: (*key).clone(), body: None });
-    }
-    Ok(writes)
 }

@@ -8,7 +8,9 @@ mod codec;
 #[cfg(test)]
 mod conformance;
 mod decide;
+mod error;
 mod fault;
+mod held;
 pub mod model;
 mod open;
 mod postgres;
@@ -27,15 +29,18 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::domain::coordination::lock::{LockId, LockInfo};
-use crate::domain::coordination::reservation::{Blocker, Claim, Reservation};
+use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::request::RequestRef;
-use crate::domain::run::event::{Neighbour, RecordedEvent, RunEvent};
+use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 use crate::domain::token::TokenId;
 use crate::mishap::Mishaps;
 pub use care::Patience;
+pub use error::StoreError;
+pub(in crate::store) use error::not_found;
+pub use held::{Acquired, Ask, Held, QUEUE_TTL, Takeover};
 pub use open::{Memory, open, open_existing, open_unchecked, open_with};
 pub use roles::Roles;
 pub use url::{DatabaseUrl, DatabaseUrlError};
@@ -46,203 +51,6 @@ use model::{
     ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead,
     StoredRequest, StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
 };
-
-/// Why the store could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The thing asked for does not exist.
-    #[error("there is no {what} {id}")]
-    NotFound {
-        /// `state`, `run`, `spec`, …
-        what: &'static str,
-        /// What it was asked for by.
-        id: String,
-    },
-    /// The history before a serial was removed (`kl gc`), and the answer would need it.
-    #[error("the history before serial {from} was removed by `kl gc`; serial {serial} cannot be read any more")]
-    HistoryRemoved {
-        /// What was asked for.
-        serial: Serial,
-        /// The first serial that can be read.
-        from: Serial,
-    },
-    /// The run no longer holds the reservations that the operation needs: its lease was reclaimed, or it has ended.
-    #[error("run {run} no longer holds its reservations ({status})")]
-    LeaseLost {
-        /// The run.
-        run: RunId,
-        /// What the store says of it now.
-        status: String,
-    },
-    /// The lock on a request's comment is another job's by now, or nobody's.
-    #[error("the comment of {request} is no longer ours to write: the lock on it has ended")]
-    CommentLockLost {
-        /// The request.
-        request: RequestRef,
-    },
-    /// The trunk is not what the caller took it for.
-    #[error("{0}")]
-    Stale(String),
-    /// The database's schema is older than this binary needs.
-    #[error("the database's schema is at version {found}, this kl needs {needed}")]
-    SchemaTooOld {
-        /// What the database has; 0 when it has none.
-        found: i64,
-        /// What this binary needs.
-        needed: i64,
-    },
-    /// The database's schema is newer than this binary knows.
-    #[error("the database's schema is at version {found}, this kl knows only up to {known}")]
-    SchemaTooNew {
-        /// What the database has.
-        found: i64,
-        /// What this binary knows.
-        known: i64,
-    },
-    /// Another process holds the database for longer than the busy time-out.
-    #[error("the database is busy: another process has held its lock for {0:?}")]
-    Busy(Duration),
-    /// There is no database yet, and the command would not make one.
-    #[error("there is no database {target} yet{what}")]
-    Missing {
-        /// Its address.
-        target: String,
-        /// What is there instead; nothing, mostly.
-        what: &'static str,
-    },
-    /// The database cannot be reached or opened.
-    #[error("cannot open the database {target}")]
-    Open {
-        /// Its address, without credentials.
-        target: String,
-        /// Why.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// What stands in the database was not written by kl.
-    #[error("the database holds something that kl did not write: {0}")]
-    Corrupt(String),
-    /// Any other failure of the database.
-    #[error("the database failed to {operation}")]
-    Database {
-        /// The operation that failed, as `commit the run`.
-        operation: &'static str,
-        /// Why.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-}
-
-/// The error for something that does not exist.
-pub(in crate::store) fn not_found(what: &'static str, id: impl std::fmt::Display) -> StoreError {
-    StoreError::NotFound { what, id: id.to_string() }
-}
-
-/// The proof that a run holds its reservations. Only [`Store::reservation_acquire`] makes one, and a commit takes it,
-/// so that committing without a reservation does not compile. That the proof is still good is checked at the commit.
-#[derive(Debug)]
-pub struct Held {
-    run: RunId,
-    state: StateId,
-    lease: Duration,
-    expires_at: DateTime<Utc>,
-}
-
-impl Held {
-    /// Made where the reservations were granted, and nowhere else.
-    pub(in crate::store) fn new(run: RunId, state: StateId, lease: Duration, expires_at: DateTime<Utc>) -> Self {
-        Self { run, state, lease, expires_at }
-    }
-
-    /// A second handle for renewing the same reservations.
-    pub(crate) fn for_renewal(&self) -> Self {
-        Self { run: self.run, state: self.state, lease: self.lease, expires_at: self.expires_at }
-    }
-
-    /// The run.
-    #[must_use]
-    pub fn run(&self) -> RunId {
-        self.run
-    }
-
-    /// The state.
-    #[must_use]
-    pub fn state(&self) -> StateId {
-        self.state
-    }
-
-    /// How long each renewal lasts.
-    #[must_use]
-    pub fn lease(&self) -> Duration {
-        self.lease
-    }
-
-    /// When the lease ends unless it is renewed, as it was granted.
-    #[must_use]
-    pub fn expires_at(&self) -> DateTime<Utc> {
-        self.expires_at
-    }
-}
-
-/// What became of a request for reservations.
-#[derive(Debug)]
-pub enum Acquired {
-    /// All of them were granted.
-    Granted {
-        /// The proof.
-        held: Held,
-        /// Every other live run on the state, and how it relates; the reason why this was allowed.
-        beside: Vec<Neighbour>,
-        /// The versions that those runs use.
-        tools_beside: Vec<(RunId, Tools)>,
-        /// Runs whose ended leases were taken.
-        reclaimed: Vec<RunId>,
-        /// What is on the run's timeline about it.
-        event: RunEvent,
-    },
-    /// None was granted.
-    Blocked {
-        /// Every reservation in the way.
-        blockers: Vec<Blocker>,
-        /// Runs whose ended leases were taken on the way.
-        reclaimed: Vec<RunId>,
-    },
-}
-
-impl Acquired {
-    /// Runs whose ended leases were taken.
-    #[must_use]
-    pub fn reclaimed(&self) -> &[RunId] {
-        match self {
-            Self::Granted { reclaimed, .. } | Self::Blocked { reclaimed, .. } => reclaimed,
-        }
-    }
-}
-
-/// What became of a request to take over a quarantine.
-#[derive(Debug)]
-pub enum Adopted {
-    /// It was taken over.
-    Held(Held),
-    /// Live runs have reserved some of its rows.
-    Blocked(Vec<Blocker>),
-}
-
-/// A request for reservations.
-#[derive(Debug, Clone)]
-pub struct Ask {
-    /// The run, already recorded by [`Store::run_start`].
-    pub run: RunId,
-    /// What it wants; all or nothing.
-    pub claims: Vec<Claim>,
-    /// How long the lease is.
-    pub lease: Duration,
-    /// Whether to stand in the queue when blocked. A place in it lasts [`QUEUE_TTL`] after the last try.
-    pub queue: bool,
-}
-
-/// How long a place in the queue survives without another try: a waiter that died must not hold up the others.
-pub const QUEUE_TTL: Duration = Duration::from_secs(30);
 
 /// The memory of kl.
 #[async_trait]
@@ -430,7 +238,7 @@ pub trait Store: Send + Sync {
     /// checkpoint with it: in one transaction, so that nobody comes between (`kl recover`). If `run` is lost or aborted
     /// the rows are quarantined again, by its copy of the checkpoint. Refused while live runs have reserved some of the
     /// rows: a late quarantine stands beside them. `NotFound` when `of` has no quarantine (any more).
-    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Adopted, StoreError>;
+    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Takeover, StoreError>;
 
     /// Frees the quarantine of a run that has ended (`kl recover --discard`), with an event that says by whom. Returns how
     /// many reservations it had.

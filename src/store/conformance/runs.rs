@@ -7,7 +7,7 @@ use crate::domain::run::event::{ResourceStep, RunEvent};
 use crate::domain::run::workplace::{Host, ProcessGroup, Workplace};
 use crate::domain::run::{Origin, RunEnd, RunKind, RunStatus, Tools};
 use crate::store::model::{Checkpoint, NewSpec};
-use crate::store::{Adopted, Ask, Held, StoreError};
+use crate::store::{Ask, Held, StoreError, Takeover};
 
 fn warning(message: &str) -> RunEvent {
     RunEvent::Warning { message: message.to_owned() }
@@ -23,10 +23,10 @@ fn checkpoint(changed: &[&str], in_flight: &[&str]) -> Checkpoint {
 }
 
 /// The proof of a quarantine that must have been taken over.
-fn adopted(adopted: Adopted) -> Held {
+fn adopted(adopted: Takeover) -> Held {
     match adopted {
-        Adopted::Held(held) => held,
-        Adopted::Blocked(blockers) => panic!("blocked by {blockers:?}"),
+        Takeover::Held(held) => held,
+        Takeover::Blocked(blockers) => panic!("blocked by {blockers:?}"),
     }
 }
 
@@ -403,7 +403,7 @@ pub(super) async fn a_recovery_does_not_come_beside_live_runs(f: &Fixture) {
     end.quarantine = vec![pattern("a.x"), pattern("a.y")];
     f.store.run_end(run, &end).await.unwrap();
     let recovery = f.run(state, "alice").await;
-    let Adopted::Blocked(met) = f.store.quarantine_adopt(recovery, run, LEASE).await.unwrap() else {
+    let Takeover::Blocked(met) = f.store.quarantine_adopt(recovery, run, LEASE).await.unwrap() else {
         panic!("bob reads one of the rows");
     };
     assert_eq!(met.iter().map(|one| one.reservation.run).collect::<Vec<_>>(), [bob.run()]);

@@ -29,7 +29,7 @@ use crate::store::model::{
     ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead,
     StoredRequest, StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
 };
-use crate::store::{Acquired, Adopted, Ask, Held, Patience, Store, StoreError, schema};
+use crate::store::{Acquired, Ask, Held, Patience, Store, StoreError, Takeover, schema};
 
 /// The database behind a pool.
 pub(in crate::store) struct Database {
@@ -57,54 +57,6 @@ impl Database {
             }
         }
     }
-}
-
-/// Runs `$body` on a connection in one transaction; `$begin` says of which kind. A transaction that the database took
-/// back as a whole is tried again. When no answer to its commit came, the database is asked what became of it, so that a
-/// patient store does everything once.
-macro_rules! transaction {
-    // What only reads needs no mark: reading again does no harm.
-    (@mark begin_read, $care:ident, $db:expr) => {
-        None
-    };
-    (@mark begin_write, $care:ident, $db:expr) => {
-        if $care.is_patient() { mark($db).await? } else { None }
-    };
-    ($store:ident, $begin:ident, $operation:literal, |$db:ident| $body:expr) => {{
-        let care = &$store.care;
-        let mut tries = care.tries($operation);
-        loop {
-            let outcome = async {
-                let open = async {
-                    care.pass($operation, Moment::Begin).await?;
-                    let mut transaction = $begin(&$store.pool).await?;
-                    let $db = &mut *transaction;
-                    let value = $body.await?;
-                    let mark = transaction!(@mark $begin, care, &mut *transaction);
-                    care.pass($operation, Moment::Commit).await?;
-                    Ok::<_, Fault>((transaction, value, mark))
-                };
-                let (transaction, value, mark) = care.in_time(open).await?;
-                let commit = async {
-                    transaction.commit().await?;
-                    // An answer can be lost only where it can be asked for again.
-                    care.pass($operation, Moment::Done).await.or_else(|lost| if mark.is_some() { Err(lost) } else { Ok(()) })
-                };
-                match care.in_time(commit).await {
-                    Err(fault) if fault.connection_lost() && $store.has_committed(mark, &mut tries).await? => Ok(value),
-                    ended => ended.map(|()| value),
-                }
-            }
-            .await;
-            let fault = match outcome {
-                Ok(value) => break Ok(value),
-                Err(fault) => fault,
-            };
-            if let Err(fault) = tries.again(fault).await {
-                break Err(fault.during($operation));
-            }
-        }
-    }};
 }
 
 #[async_trait]
@@ -303,7 +255,7 @@ impl Store for Database {
         transaction!(self, begin_write, "abort the run", |db| ending::abort(db, run, by))
     }
 
-    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Adopted, StoreError> {
+    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Takeover, StoreError> {
         transaction!(self, begin_write, "take over the quarantine", |db| reservations::adopt(db, run, of, lease))
     }
 

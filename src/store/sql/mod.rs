@@ -10,6 +10,9 @@
 
 use super::{Connection, Pool, begin_read, begin_write, bulk, fate, mark, migration};
 
+#[macro_use]
+mod transaction;
+
 mod check;
 mod comments;
 mod commit;

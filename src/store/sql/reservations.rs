@@ -16,7 +16,7 @@ use crate::store::codec::{self, ReservationColumns};
 use crate::store::decide::{self, Standing};
 use crate::store::fault::Fault;
 use crate::store::values::{Id, JsonText, Time};
-use crate::store::{Acquired, Adopted, Ask, Held, QUEUE_TTL, not_found};
+use crate::store::{Acquired, Ask, Held, QUEUE_TTL, Takeover, not_found};
 
 /// The reservations of a state that have not been released.
 pub(super) async fn standing(db: &mut Connection, state: StateId) -> Result<Vec<Standing>, Fault> {
@@ -184,7 +184,7 @@ pub(super) async fn fence(db: &mut Connection, held: &Held) -> Result<Locked, Fa
 }
 
 /// Lets a new run take over the quarantine of one that has ended, and its checkpoint.
-pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Duration) -> Result<Adopted, Fault> {
+pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Duration) -> Result<Takeover, Fault> {
     let locked = runs::lock(db, run).await?;
     locked.live()?;
     let state = locked.state.id;
@@ -204,7 +204,7 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
     let found = if reclaimed.is_empty() { found } else { standing(db, state).await? };
     let in_the_way = decide::live_blockers(run, &claims, &found, now);
     if !in_the_way.is_empty() {
-        return Ok(Adopted::Blocked(in_the_way));
+        return Ok(Takeover::Blocked(in_the_way));
     }
     let place = place(db, state, &[], now).await?;
     let kept: Vec<&Standing> = found.iter().filter(|one| one.quarantined_by(of)).collect();
@@ -215,7 +215,7 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
     timeline::append(db, of, &[RunEvent::TakenOver { by: run, actor: locked.run.actor.clone() }]).await?;
     remember_count(db, run).await?;
     runs::set_status(db, run, decide::forward(locked.run.status, RunStatus::Reserved)).await?;
-    Ok(Adopted::Held(Held::new(run, state, lease, expires_at)))
+    Ok(Takeover::Held(Held::new(run, state, lease, expires_at)))
 }
 
 /// Quarantines rows for a run that has ended already.

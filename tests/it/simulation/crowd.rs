@@ -11,7 +11,7 @@ use kl_runner::domain::coordination::reservation::{Claim, HeldAs};
 use kl_runner::domain::id::{Actor, RunId, Serial, StateId};
 use kl_runner::domain::run::{RunEnd, RunKind, RunStatus};
 use kl_runner::store::model::{Checkpoint, SoftWrite, VersionQuery};
-use kl_runner::store::{Acquired, Adopted, Ask, Held, StoreError};
+use kl_runner::store::{Acquired, Ask, Held, StoreError, Takeover};
 use tokio::task::JoinSet;
 
 use super::model::{PATTERNS, ROWS, Trunk, Work, covered, effect, key};
@@ -213,8 +213,8 @@ impl Worker {
         let new = new_run(self.state, RunKind::Recover);
         store.run_start(&new).await.unwrap();
         let held = match store.quarantine_adopt(new.id, of, LEASE).await {
-            Ok(Adopted::Held(held)) => held,
-            Ok(Adopted::Blocked(blockers)) => {
+            Ok(Takeover::Held(held)) => held,
+            Ok(Takeover::Blocked(blockers)) => {
                 let end = RunEnd { conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
                 return store.run_end(new.id, &end).await.unwrap();
             }

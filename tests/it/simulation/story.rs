@@ -11,7 +11,7 @@ use kl_runner::domain::id::{Actor, RunId, Serial, StateId};
 use kl_runner::domain::run::workplace::{Host, Workplace};
 use kl_runner::domain::run::{NewRun, Origin, RunEnd, RunKind, RunStatus, Tools};
 use kl_runner::store::model::{Checkpoint, Snapshot, SoftWrite, VersionQuery};
-use kl_runner::store::{Acquired, Adopted, Ask, Held, Store, StoreError};
+use kl_runner::store::{Acquired, Ask, Held, Store, StoreError, Takeover};
 use proptest::prelude::*;
 
 use super::model::{Line, Model, PATTERNS, ROWS, Trunk, Work, effect, key, line, only};
@@ -349,13 +349,13 @@ impl<'a> Story<'a> {
         let answer = self.store.quarantine_adopt(ours, theirs, LEASE).await.unwrap();
         let (_, free) = self.model.adopts(run, of);
         match answer {
-            Adopted::Held(held) => {
+            Takeover::Held(held) => {
                 prop_assert!(free);
                 let process = self.slots[slot].as_mut().unwrap();
                 process.held = Some(held);
                 process.work = self.model.runs[run].checkpoint.clone().unwrap_or_default();
             }
-            Adopted::Blocked(blockers) => prop_assert!(!free && !blockers.is_empty()),
+            Takeover::Blocked(blockers) => prop_assert!(!free && !blockers.is_empty()),
         }
         Ok(())
     }

@@ -1,0 +1,88 @@
+//! An apply that comes to an early end: what is recorded of it, what is told, and what is salvaged.
+
+use std::time::Duration;
+
+use super::ApplyFailure;
+use crate::domain::id::RunId;
+use crate::domain::run::event::RunEvent;
+use crate::domain::run::{RunEnd, RunStatus};
+use crate::error::KlError;
+use crate::exit::Exit;
+use crate::pipeline::record::Recorder;
+use crate::pipeline::{Context, execute, recover};
+use crate::report::event::Stage;
+
+/// How a story inside a run ends early.
+pub(super) struct Halt {
+    pub(super) end: RunEnd,
+    pub(super) error: KlError,
+}
+
+impl<E: Into<KlError>> From<E> for Halt {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let status = match error.exit() {
+            Exit::Stale => RunStatus::Stale,
+            _ => RunStatus::Failed,
+        };
+        let end = RunEnd { error: Some(error.on_record()), ..RunEnd::plain(status) };
+        Self { end, error }
+    }
+}
+
+impl<E: Into<KlError>> From<E> for Box<Halt> {
+    fn from(error: E) -> Self {
+        Box::new(Halt::from(error))
+    }
+}
+
+/// Ends the run as the halt says. A store that cannot be reached now leaves the lease to run out.
+pub(super) async fn finish(ctx: &Context, recorder: &Recorder, halt: Halt) -> ApplyFailure {
+    let Halt { end, mut error } = halt;
+    if !end.quarantine.is_empty() {
+        let addresses = end.quarantine.iter().map(ToString::to_string).collect();
+        drop(recorder.record(RunEvent::Quarantined { addresses }).await);
+        let run = recorder.run();
+        error = error
+            .hint(format!(
+                "`kl recover {run}` takes over what terraform has done; `kl recover {run} --discard` drops it"
+            ))
+            .hint("applying the same spec again recovers first and goes on from there");
+    }
+    let event = RunEvent::Ended { status: end.status.word().to_owned(), reason: end.error.clone() };
+    drop(recorder.record(event).await);
+    if let Err(trouble) = ctx.store.run_end(recorder.run(), &end).await {
+        error = error.hint(format!(
+            "the run could not be closed ({trouble}); its reservations end with the lease, or with `kl abort {}`",
+            recorder.run()
+        ));
+    }
+    ApplyFailure { run: Some(recorder.run()), blockers: end.conflict, error }
+}
+
+/// `on_failure: salvage`: what terraform has done is committed at once, unless a person has to look first.
+pub(super) async fn salvaged(ctx: &Context, run: RunId, lease: Duration, mut failure: ApplyFailure) -> ApplyFailure {
+    let attempt = async {
+        ctx.begins(Stage::Recover).await?;
+        recover::by_same_spec(ctx, run, lease).await
+    };
+    failure.error = match attempt.await {
+        Ok(recover::Attempt::Done) => failure
+            .error
+            .without_hints()
+            .hint("what terraform had done is in the state, as `on_failure: salvage` says; plan again for the rest"),
+        Ok(recover::Attempt::TooEarly(why) | recover::Attempt::Refused(why)) | Err(why) => {
+            failure.error.hint(format!("what terraform had done could not be salvaged: {}", why.message()))
+        }
+    };
+    failure
+}
+
+pub(super) async fn after_failure(recorder: &Recorder, broken: execute::Broken) -> Halt {
+    let mut halt = Halt::from(broken.error);
+    if !broken.in_flight.is_empty() {
+        drop(recorder.record(RunEvent::InFlight { addresses: broken.in_flight }).await);
+    }
+    halt.end.quarantine = broken.changed;
+    halt
+}

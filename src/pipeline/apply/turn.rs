@@ -1,0 +1,133 @@
+//! An apply gets its turn: its reservations, beside runs with the same versions alone, with what an earlier apply of the same
+//! spec has left recovered on the way.
+
+use std::time::Instant;
+
+use super::ApplyOptions;
+use super::halt::Halt;
+use crate::domain::coordination::reservation::{Blocker, HeldAs};
+use crate::domain::id::RunId;
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::event::RunEvent;
+use crate::domain::run::{RunEnd, RunStatus, Tools};
+use crate::error::KlError;
+use crate::pipeline::record::Recorder;
+use crate::pipeline::recover::{self, Attempt};
+use crate::pipeline::{Context, Project, reserve};
+use crate::report::conflict;
+use crate::report::event::Stage;
+use crate::store::Held;
+
+/// Gets the reservations. What an earlier apply of the same spec left behind is recovered on the way.
+pub(super) async fn reserved(
+    ctx: &Context,
+    recorder: &Recorder,
+    project: &Project,
+    spec: &PlanSpec,
+    options: &ApplyOptions,
+) -> Result<Held, Box<Halt>> {
+    let claims = spec.claims();
+    let mut recovered: Vec<RunId> = Vec::new();
+    let started = Instant::now();
+    loop {
+        match reserve::acquire(ctx, recorder, &claims, options.lease, options.wait).await? {
+            reserve::Outcome::Granted { held, tools_beside } => {
+                same_versions(recorder, project, spec, &tools_beside).await?;
+                return Ok(held);
+            }
+            reserve::Outcome::Blocked(blockers) => {
+                let own = own_leftover(ctx, spec, &blockers, &recovered).await?;
+                let Some(leftover) = own else {
+                    return Err(Box::new(conflicted(blockers)));
+                };
+                ctx.begins(Stage::Recover).await?;
+                loop {
+                    match recover::by_same_spec(ctx, leftover, options.lease).await? {
+                        Attempt::Done => break,
+                        // Its Terraform comes to an end by itself, and that is worth waiting for.
+                        Attempt::TooEarly(error) => {
+                            let left = options.wait.unwrap_or_default().saturating_sub(started.elapsed());
+                            if left.is_zero() {
+                                return Err(Box::new(in_the_way(blockers, error)));
+                            }
+                            reserve::pause(ctx, left).await?;
+                        }
+                        Attempt::Refused(error) => return Err(Box::new(in_the_way(blockers, error))),
+                    }
+                }
+                recovered.push(leftover);
+            }
+        }
+    }
+}
+
+/// The run of the same spec whose quarantine is in the way, if that is all that is.
+async fn own_leftover(
+    ctx: &Context,
+    spec: &PlanSpec,
+    blockers: &[Blocker],
+    recovered: &[RunId],
+) -> Result<Option<RunId>, KlError> {
+    let mut found = None;
+    for blocker in blockers {
+        let run = blocker.reservation.run;
+        if blocker.reservation.held_as != HeldAs::Quarantine || recovered.contains(&run) {
+            return Ok(None);
+        }
+        if ctx.store.run_find(run).await?.spec != Some(spec.id) {
+            return Ok(None);
+        }
+        found.get_or_insert(run);
+    }
+    Ok(found)
+}
+
+fn conflicted(blockers: Vec<Blocker>) -> Halt {
+    let error = conflict::error(&blockers);
+    let end =
+        RunEnd { error: Some(conflict::title(&blockers)), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
+    Halt { end, error }
+}
+
+/// The run of the same spec that is in the way cannot be recovered on the way.
+fn in_the_way(blockers: Vec<Blocker>, error: KlError) -> Halt {
+    let end =
+        RunEnd { error: Some(error.message().to_owned()), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
+    Halt { end, error }
+}
+
+/// Two runs in flight on one state use the same versions, or their rows would not fit together (design §7).
+async fn same_versions(
+    recorder: &Recorder,
+    project: &Project,
+    spec: &PlanSpec,
+    beside: &[(RunId, Tools)],
+) -> Result<(), KlError> {
+    let ours = Tools { version: project.terraform.version().to_string(), ..spec.tools.clone() };
+    for (other, theirs) in beside.iter().filter(|(other, _)| *other != recorder.run()) {
+        let differences = version_differences(theirs, &ours);
+        if !differences.is_empty() {
+            recorder.record(RunEvent::VersionsDiffer { differences: differences.clone() }).await?;
+            return Err(KlError::usage(format!(
+                "run {other} is in flight on this state with other versions: {}",
+                differences.join(", ")
+            ))
+            .hint("use the same versions, or try again when that run is done"));
+        }
+    }
+    Ok(())
+}
+
+/// What differs between two sets of versions, for what both know.
+pub(super) fn version_differences(before: &Tools, now: &Tools) -> Vec<String> {
+    let mut differences = Vec::new();
+    if !before.version.is_empty() && (before.version != now.version || before.program != now.program) {
+        differences.push(format!("{} {} and not {} {}", before.program, before.version, now.program, now.version));
+    }
+    for (provider, version) in &before.providers {
+        if let Some(other) = now.providers.get(provider).filter(|other| *other != version) {
+            differences.push(format!("{provider} {version} and not {other}"));
+        }
+    }
+    differences
+}
