@@ -7,7 +7,7 @@ use super::args::runs::ReportArgs;
 use super::whole::{self, Readers};
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::pipeline::report::{Ask, of_runs};
+use crate::pipeline::report::{Selection, of_runs};
 use crate::report::html;
 use crate::report::style::count;
 
@@ -30,7 +30,7 @@ pub async fn run(session: &Session, args: ReportArgs) -> Result<Exit, KlError> {
     };
     let now = store.now().await?;
     let since = args.since.map(|since| since.moment(now));
-    let report = of_runs(store.as_ref(), Ask { state, since, limit: args.limit }).await?;
+    let report = of_runs(store.as_ref(), Selection { state, since, limit: args.limit }).await?;
     let page = html::page(&report);
     if to_stdout {
         session.out.data(&page);

@@ -9,7 +9,7 @@ use crate::domain::id::{RunId, Serial, SpecId, StateId};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
 use crate::domain::state::Touched;
-use crate::domain::state::relocation::renamed;
+use crate::domain::state::moving::renamed;
 use crate::store::model::{Source, Version, VersionQuery};
 use crate::store::{Store, StoreError};
 

@@ -23,7 +23,7 @@ const VERSIONS: u32 = 200;
 
 /// Which runs a page is about.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct Selection {
     /// Only those of this state; none: of all.
     pub state: Option<StateId>,
     /// Only those that began since.
@@ -33,17 +33,21 @@ pub struct Ask {
 }
 
 /// Everything that a page tells.
-pub async fn of_runs(store: &dyn Store, ask: Ask) -> Result<Report, KlError> {
+pub async fn of_runs(store: &dyn Store, asked: Selection) -> Result<Report, KlError> {
     let now = store.now().await?;
-    let query =
-        RunQuery { state: ask.state, since: ask.since, limit: ask.limit.saturating_add(1), ..RunQuery::default() };
+    let query = RunQuery {
+        state: asked.state,
+        since: asked.since,
+        limit: asked.limit.saturating_add(1),
+        ..RunQuery::default()
+    };
     let mut runs = store.run_page(&query).await?;
-    let cut = runs.len() > ask.limit as usize;
-    runs.truncate(ask.limit as usize);
+    let cut = runs.len() > asked.limit as usize;
+    runs.truncate(asked.limit as usize);
     runs.reverse();
     // After the runs: each of them has its state by then.
     let mut heads = store.state_list().await?;
-    heads.retain(|head| ask.state.is_none_or(|state| state == head.id));
+    heads.retain(|head| asked.state.is_none_or(|state| state == head.id));
 
     let mut others: HashMap<RunId, Option<NearbyRun>> =
         runs.iter().map(|run| (run.id, Some(request::nearby(run.clone())))).collect();
@@ -62,7 +66,7 @@ pub async fn of_runs(store: &dyn Store, ask: Ask) -> Result<Report, KlError> {
     let used = |head: &StateHead| head.serial > Serial(0) || runs.iter().any(|run| run.state == head.id);
     heads.retain(used);
     let states = heads.into_iter().map(|head| (head.name, head.serial)).collect();
-    Ok(Report { now, states, runs: views, standing, since: ask.since, cut })
+    Ok(Report { now, states, runs: views, standing, since: asked.since, cut })
 }
 
 /// What [`story::of_run`] tells of each of some runs.

@@ -226,7 +226,7 @@ async fn surroundings(
 }
 
 /// How the newest spec of a project in a request stands now.
-pub struct Standing {
+pub struct Validity {
     /// The spec.
     pub spec: PlanSpec,
     /// What changed since.
@@ -236,7 +236,7 @@ pub struct Standing {
 }
 
 /// Looks at the newest spec of a project in a request; none when there is none, or the newest plan failed.
-pub async fn standing(store: &dyn Store, request: &RequestRef, project: &str) -> Result<Option<Standing>, KlError> {
+pub async fn validity(store: &dyn Store, request: &RequestRef, project: &str) -> Result<Option<Validity>, KlError> {
     let records = store.request_projects(request).await?;
     let record = records.into_iter().find(|record| record.place.project == project);
     let Some((place, PlanOutcome::Planned { spec, .. })) =
@@ -248,7 +248,7 @@ pub async fn standing(store: &dyn Store, request: &RequestRef, project: &str) ->
     let since = stale::since(store, place.state, &spec).await?;
     let held = store.reservation_list(place.state).await?;
     let in_the_way = blockers(nobody(), i64::MAX, &spec.claims(), &held, store.now().await?);
-    Ok(Some(Standing { spec, since, in_the_way }))
+    Ok(Some(Validity { spec, since, in_the_way }))
 }
 
 /// Open requests of the same repository whose plans are near these ones, those that meet them first. `all` keeps those that

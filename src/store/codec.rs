@@ -9,7 +9,7 @@ use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer as _};
 use serde::{Deserialize, Serialize};
 
-use super::decide::Standing;
+use super::decide::Unreleased;
 use super::model::{Checkpoint, NewSpec, StateHead, StoredSpec, StoredToken, Version};
 use super::values::{Id, JsonText, Time};
 use super::{StoreError, decide};
@@ -197,7 +197,7 @@ pub(in crate::store) fn run(columns: RunColumns) -> Result<Run, StoreError> {
 pub(in crate::store) fn standing(
     rows: Vec<ReservationColumns>,
     runs: Vec<(Id, String, JsonText)>,
-) -> Result<Vec<Standing>, StoreError> {
+) -> Result<Vec<Unreleased>, StoreError> {
     let mut known = HashMap::new();
     for (id, actor, origin) in runs {
         known.insert(id.0, (Actor(actor), from_json(&origin)?));
@@ -217,7 +217,7 @@ pub(in crate::store) fn standing(
             expires_at: expires.map(|time| time.0),
             ticket,
         };
-        Ok(Standing { id, reservation })
+        Ok(Unreleased { id, reservation })
     };
     rows.into_iter().map(read).collect()
 }

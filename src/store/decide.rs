@@ -20,12 +20,12 @@ use crate::domain::state::{Body, ContentHash, RowKey, RowKeyDigest};
 
 /// A reservation that has not been released, with its number in the database.
 #[derive(Debug, Clone)]
-pub(in crate::store) struct Standing {
+pub(in crate::store) struct Unreleased {
     pub(in crate::store) id: i64,
     pub(in crate::store) reservation: Reservation,
 }
 
-impl Standing {
+impl Unreleased {
     /// Whether it was granted, as against one that waits.
     pub(in crate::store) fn granted(&self) -> bool {
         self.reservation.acquired_at.is_some()
@@ -42,12 +42,15 @@ impl Standing {
 }
 
 /// The reservations alone.
-pub(in crate::store) fn reservations(standing: &[Standing]) -> Vec<Reservation> {
+pub(in crate::store) fn reservations(standing: &[Unreleased]) -> Vec<Reservation> {
     standing.iter().map(|one| one.reservation.clone()).collect()
 }
 
 /// Splits off the places in the queue that nobody came back for.
-pub(in crate::store) fn left_queue(standing: Vec<Standing>, now: DateTime<Utc>) -> (Vec<Standing>, Vec<Standing>) {
+pub(in crate::store) fn left_queue(
+    standing: Vec<Unreleased>,
+    now: DateTime<Utc>,
+) -> (Vec<Unreleased>, Vec<Unreleased>) {
     standing.into_iter().partition(|one| !one.granted() && one.ended(now))
 }
 
@@ -55,7 +58,7 @@ pub(in crate::store) fn left_queue(standing: Vec<Standing>, now: DateTime<Utc>) 
 pub(in crate::store) fn ended_in_the_way(
     run: RunId,
     asked: &[Claim],
-    standing: &[Standing],
+    standing: &[Unreleased],
     now: DateTime<Utc>,
 ) -> Vec<RunId> {
     let ended: Vec<Reservation> = standing
@@ -71,7 +74,7 @@ pub(in crate::store) fn ended_in_the_way(
 }
 
 /// What a run's quarantine covers.
-pub(in crate::store) fn quarantine(run: RunId, standing: &[Standing]) -> Vec<Claim> {
+pub(in crate::store) fn quarantine(run: RunId, standing: &[Unreleased]) -> Vec<Claim> {
     let claims = standing.iter().filter(|one| one.quarantined_by(run)).map(|one| one.reservation.claim.clone());
     distinct(&claims.collect::<Vec<_>>())
 }
@@ -82,7 +85,7 @@ pub(in crate::store) fn quarantine(run: RunId, standing: &[Standing]) -> Vec<Cla
 pub(in crate::store) fn live_blockers(
     run: RunId,
     claims: &[Claim],
-    standing: &[Standing],
+    standing: &[Unreleased],
     now: DateTime<Utc>,
 ) -> Vec<Blocker> {
     let live: Vec<Reservation> = standing
@@ -100,13 +103,13 @@ pub(in crate::store) fn distinct(claims: &[Claim]) -> Vec<Claim> {
 }
 
 /// Whether these reservations are for exactly these claims.
-pub(in crate::store) fn same_claims(standing: &[&Standing], claims: &[Claim]) -> bool {
+pub(in crate::store) fn same_claims(standing: &[&Unreleased], claims: &[Claim]) -> bool {
     let ours: HashSet<&Claim> = standing.iter().map(|one| &one.reservation.claim).collect();
     ours.len() == claims.len() && claims.iter().all(|claim| ours.contains(claim))
 }
 
 /// The other live runs that hold reservations, and how each relates to `asked`, which conflicts with none of them.
-pub(in crate::store) fn beside(run: RunId, asked: &[Claim], standing: &[Standing]) -> Vec<Neighbour> {
+pub(in crate::store) fn beside(run: RunId, asked: &[Claim], standing: &[Unreleased]) -> Vec<Neighbour> {
     let mut order = Vec::new();
     let mut theirs: HashMap<RunId, Vec<Claim>> = HashMap::new();
     for one in standing {
@@ -140,7 +143,7 @@ pub(in crate::store) struct Ending {
 }
 
 /// Sorts a run's reservations by whether they cover rows that Terraform changed.
-pub(in crate::store) fn ending(run: RunId, standing: &[Standing], changed: &[Pattern]) -> Ending {
+pub(in crate::store) fn ending(run: RunId, standing: &[Unreleased], changed: &[Pattern]) -> Ending {
     let claims: Vec<Claim> = changed.iter().cloned().map(Claim::write).collect();
     let index = ClaimIndex::new(&claims);
     let mut ending = Ending::default();
@@ -200,7 +203,7 @@ pub(in crate::store) fn completed(checkpoint: Option<&Checkpoint>, events: &[Run
 }
 
 /// The parts of a run's quarantine that cover nothing of what it changed.
-pub(in crate::store) fn kept_for_nothing(run: RunId, standing: &[Standing], changed: &[Pattern]) -> Vec<i64> {
+pub(in crate::store) fn kept_for_nothing(run: RunId, standing: &[Unreleased], changed: &[Pattern]) -> Vec<i64> {
     let claims: Vec<Claim> = changed.iter().cloned().map(Claim::write).collect();
     let index = ClaimIndex::new(&claims);
     standing
@@ -211,7 +214,7 @@ pub(in crate::store) fn kept_for_nothing(run: RunId, standing: &[Standing], chan
 }
 
 /// The claims that would keep what a run changed and that its quarantine does not cover yet.
-pub(in crate::store) fn not_kept(run: RunId, standing: &[Standing], changed: &[Pattern]) -> Vec<Claim> {
+pub(in crate::store) fn not_kept(run: RunId, standing: &[Unreleased], changed: &[Pattern]) -> Vec<Claim> {
     let kept = quarantine(run, standing);
     let index = ClaimIndex::new(&kept);
     let new: Vec<Claim> =
@@ -264,7 +267,7 @@ pub(in crate::store) fn changes<'a>(
     run: RunId,
     commit: &'a Commit,
     trunk: &HashMap<RowKeyDigest, Current>,
-    standing: &[Standing],
+    standing: &[Unreleased],
 ) -> Changes<'a> {
     let mut changes = Changes::default();
     let mut done = HashSet::new();

@@ -14,7 +14,7 @@ use crate::domain::request::RequestRef;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::forge::Push;
-use crate::pipeline::request::{Standing, standing};
+use crate::pipeline::request::{Validity, validity};
 use crate::pipeline::stale;
 use crate::report::conflict;
 use crate::store::Store;
@@ -87,7 +87,7 @@ async fn of_group(job: &Job<'_>, push: &Push, named: &[u64]) -> Vec<u64> {
 
 async fn one(store: &Arc<dyn Store>, request: &RequestRef, listed: &Listed) -> Result<Outcome, KlError> {
     let policies = listed.settings.policies;
-    let Some(Standing { spec, since, in_the_way }) = standing(&**store, request, &listed.name).await? else {
+    let Some(Validity { spec, since, in_the_way }) = validity(&**store, request, &listed.name).await? else {
         if policies.missing_spec == MissingSpec::Plan {
             return Ok(Outcome::new(&listed.name, Word::Missing));
         }

@@ -11,8 +11,8 @@ use crate::domain::id::{RunId, Serial};
 use crate::domain::run::RunKind;
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::pipeline::edit::{self, Outcome};
 use crate::pipeline::errand::Errand;
-use crate::pipeline::relocate::{self, Outcome};
 use crate::report::style::{count, good, loud, plain};
 use crate::report::travel::REAL_OBJECTS;
 
@@ -28,7 +28,7 @@ pub(super) async fn remove(session: &Session, args: RmArgs) -> Result<Exit, KlEr
     let (store, head) = head(session, &place, &name).await?;
     let ctx = session.context(store, &args.edit.actor);
     let errand = errand(RunKind::Remove, &args.edit);
-    let removed = relocate::remove(&ctx, &head, &targets, errand, args.edit.dry_run).await?;
+    let removed = edit::remove(&ctx, &head, &targets, errand, args.edit.dry_run).await?;
     for missing in &removed.missing {
         session.out.say(&format!("{} the state has nothing at {}", loud("!"), plain(&missing.to_string())));
     }
@@ -50,14 +50,14 @@ pub(super) async fn remove(session: &Session, args: RmArgs) -> Result<Exit, KlEr
 }
 
 /// `kl state mv`.
-pub(super) async fn relocate(session: &Session, args: MvArgs) -> Result<Exit, KlError> {
+pub(super) async fn move_rows(session: &Session, args: MvArgs) -> Result<Exit, KlError> {
     let (from, to) = (target(&args.from)?, target(&args.to)?);
     let place = Place::find(&args.edit.dir)?;
     let name = place.state(&args.edit.state, &session.env)?;
     let (store, head) = head(session, &place, &name).await?;
     let ctx = session.context(store, &args.edit.actor);
     let errand = errand(RunKind::Move, &args.edit);
-    let moved = relocate::relocate(&ctx, &head, (&from, &to), errand, args.edit.dry_run).await?;
+    let moved = edit::move_rows(&ctx, &head, (&from, &to), errand, args.edit.dry_run).await?;
     let verb = if matches!(moved.outcome, Outcome::Looked) { "Would move" } else { "Moved" };
     let mut text = moved.moves.iter().fold(String::new(), |text, (from, to)| {
         text + &format!(

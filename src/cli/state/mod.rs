@@ -31,7 +31,7 @@ pub async fn run(session: &Session, command: StateCommand) -> Result<Exit, KlErr
         StateCommand::Diff(args) => session.interruptible(diff::run(session, args)).await,
         StateCommand::Rollback(args) => rollback::run(session, args).await,
         StateCommand::Rm(args) => edit::remove(session, args).await,
-        StateCommand::Mv(args) => edit::relocate(session, args).await,
+        StateCommand::Mv(args) => edit::move_rows(session, args).await,
     }
 }
 

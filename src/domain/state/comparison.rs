@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use super::relocation::as_at;
+use super::moving::as_at;
 use super::row::{Body, Row, RowKey, Touched};
 use crate::domain::address::{Address, Mode};
 use crate::domain::json::Json;

@@ -6,8 +6,8 @@ pub mod difference;
 pub mod document;
 pub mod incoming;
 mod layout;
+pub mod moving;
 pub mod projection;
-pub mod relocation;
 pub mod row;
 
 pub use row::{Body, ContentHash, Row, RowKey, RowKeyDigest, Touched};

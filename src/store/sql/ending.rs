@@ -7,7 +7,7 @@ use crate::domain::id::{Actor, RunId};
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{RunEnd, RunKind, RunStatus};
 use crate::store::StoreError;
-use crate::store::decide::{self, Standing};
+use crate::store::decide::{self, Unreleased};
 use crate::store::fault::Fault;
 
 pub(super) async fn end(db: &mut Connection, run: RunId, end: &RunEnd) -> Result<(), Fault> {
@@ -59,7 +59,7 @@ async fn settle(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Re
 }
 
 /// Ends a run whose lease has ended and whose reservations somebody else asks for.
-pub(super) async fn lose(db: &mut Connection, run: RunId, standing: &[Standing]) -> Result<(), Fault> {
+pub(super) async fn lose(db: &mut Connection, run: RunId, standing: &[Unreleased]) -> Result<(), Fault> {
     cut_off(db, run, standing, RunStatus::Lost, RunEvent::LeaseLost).await
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn lose(db: &mut Connection, run: RunId, standing: &[Standing])
 async fn cut_off(
     db: &mut Connection,
     run: RunId,
-    standing: &[Standing],
+    standing: &[Unreleased],
     status: RunStatus,
     event: RunEvent,
 ) -> Result<(), Fault> {
@@ -102,7 +102,7 @@ async fn cut_off(
 async fn release(
     db: &mut Connection,
     run: RunId,
-    standing: &[Standing],
+    standing: &[Unreleased],
     changed: &[Pattern],
 ) -> Result<Vec<String>, Fault> {
     let ending = decide::ending(run, standing, changed);

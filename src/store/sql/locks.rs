@@ -11,7 +11,7 @@ use crate::domain::coordination::reservation::{Claim, HeldAs, blockers};
 use crate::domain::id::{Actor, RunId, Serial, StateId};
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{NewRun, RunEnd, RunStatus};
-use crate::store::decide::{self, Standing};
+use crate::store::decide::{self, Unreleased};
 use crate::store::fault::Fault;
 use crate::store::model::{Commit, Committed, LockEnd, LockFreed, LockOnce, LockTaken, LockWrite, PlainLock};
 use crate::store::values::{Id, Time};
@@ -120,8 +120,8 @@ async fn place(
     db: &mut Connection,
     state: StateId,
     id: &LockId,
-    standing: &[Standing],
-) -> Result<Option<Standing>, Fault> {
+    standing: &[Unreleased],
+) -> Result<Option<Unreleased>, Fault> {
     if !standing.iter().any(waits_for_the_lock) {
         return Ok(None);
     }
@@ -130,17 +130,17 @@ async fn place(
         .bind(&id.0)
         .fetch_all(db)
         .await?;
-    let of_it = |one: &&Standing| waits_for_the_lock(one) && runs.iter().any(|run| run.0 == one.reservation.run.0);
+    let of_it = |one: &&Unreleased| waits_for_the_lock(one) && runs.iter().any(|run| run.0 == one.reservation.run.0);
     Ok(standing.iter().find(of_it).cloned())
 }
 
-fn waits_for_the_lock(one: &Standing) -> bool {
+fn waits_for_the_lock(one: &Unreleased) -> bool {
     !one.granted() && one.reservation.held_as == HeldAs::Lock
 }
 
 /// Takes places out of the queue that nobody came back for. A plain Terraform that does not ask again has given up, and
 /// nobody else ends its run.
-pub(super) async fn gave_up(db: &mut Connection, left: &[Standing]) -> Result<(), Fault> {
+pub(super) async fn gave_up(db: &mut Connection, left: &[Unreleased]) -> Result<(), Fault> {
     bulk::release(db, &left.iter().map(|one| one.id).collect::<Vec<_>>()).await?;
     for one in left.iter().filter(|one| waits_for_the_lock(one)) {
         let error = Some("terraform has not asked for the lock again".to_owned());
@@ -155,7 +155,7 @@ pub(super) async fn find(db: &mut Connection, state: StateId) -> Result<Option<P
 }
 
 /// The lock among the reservations that stand.
-async fn held(db: &mut Connection, standing: &[Standing]) -> Result<Option<PlainLock>, Fault> {
+async fn held(db: &mut Connection, standing: &[Unreleased]) -> Result<Option<PlainLock>, Fault> {
     let Some(one) = standing.iter().find(|one| one.granted() && one.reservation.held_as == HeldAs::Lock) else {
         return Ok(None);
     };

@@ -13,13 +13,13 @@ use crate::domain::id::{Actor, RunId, StateId};
 use crate::domain::run::RunStatus;
 use crate::domain::run::event::RunEvent;
 use crate::store::codec::{self, ReservationColumns};
-use crate::store::decide::{self, Standing};
+use crate::store::decide::{self, Unreleased};
 use crate::store::fault::Fault;
 use crate::store::values::{Id, JsonText, Time};
 use crate::store::{Acquired, Ask, Held, QUEUE_TTL, Takeover, not_found};
 
 /// The reservations of a state that have not been released.
-pub(super) async fn standing(db: &mut Connection, state: StateId) -> Result<Vec<Standing>, Fault> {
+pub(super) async fn standing(db: &mut Connection, state: StateId) -> Result<Vec<Unreleased>, Fault> {
     let rows: Vec<ReservationColumns> = query_as(
         "SELECT id, run_id, pattern, mode, held_as, asked_at, acquired_at, expires_at, ticket
          FROM resource_reservations WHERE state_id = $1 AND released_at IS NULL ORDER BY ticket, id",
@@ -61,8 +61,8 @@ pub(super) async fn acquire(db: &mut Connection, ask: &Ask) -> Result<Acquired, 
     }
     let found = if reclaimed.is_empty() { found } else { standing(db, state).await? };
 
-    let ours: Vec<&Standing> = found.iter().filter(|one| one.reservation.run == ask.run).collect();
-    let waiting: Vec<&Standing> = ours.iter().copied().filter(|one| !one.granted()).collect();
+    let ours: Vec<&Unreleased> = found.iter().filter(|one| one.reservation.run == ask.run).collect();
+    let waiting: Vec<&Unreleased> = ours.iter().copied().filter(|one| !one.granted()).collect();
     let ticket = waiting.first().map(|one| one.reservation.ticket);
     // Everybody who waits now asked before somebody who has no place in the queue.
     let in_the_way = blockers(ask.run, ticket.unwrap_or(i64::MAX), &claims, &decide::reservations(&found), now);
@@ -93,7 +93,12 @@ pub(in crate::store) struct Place {
 }
 
 /// The place that a run waits at already, or a new one at the end.
-async fn place(db: &mut Connection, state: StateId, waiting: &[&Standing], now: DateTime<Utc>) -> Result<Place, Fault> {
+async fn place(
+    db: &mut Connection,
+    state: StateId,
+    waiting: &[&Unreleased],
+    now: DateTime<Utc>,
+) -> Result<Place, Fault> {
     Ok(match waiting.first() {
         Some(one) => Place { ticket: one.reservation.ticket, asked_at: one.reservation.asked_at },
         None => Place { ticket: states::take_ticket(db, state).await?, asked_at: now },
@@ -106,12 +111,12 @@ async fn grant(
     locked: &Locked,
     ask: &Ask,
     claims: &[Claim],
-    ours: &[&Standing],
+    ours: &[&Unreleased],
     now: DateTime<Utc>,
 ) -> Result<Held, Fault> {
     let state = locked.state.id;
     let expires_at = after(now, ask.lease);
-    let (granted, waiting): (Vec<&Standing>, Vec<&Standing>) = ours.iter().copied().partition(|one| one.granted());
+    let (granted, waiting): (Vec<&Unreleased>, Vec<&Unreleased>) = ours.iter().copied().partition(|one| one.granted());
     let place = place(db, state, &waiting, now).await?;
     bulk::release(db, &ids(&waiting)).await?;
     let held: HashSet<&Claim> = granted.iter().map(|one| &one.reservation.claim).collect();
@@ -131,7 +136,7 @@ async fn wait(
     locked: &Locked,
     ask: &Ask,
     claims: &[Claim],
-    waiting: &[&Standing],
+    waiting: &[&Unreleased],
     now: DateTime<Utc>,
 ) -> Result<(), Fault> {
     if !ask.queue {
@@ -207,7 +212,7 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
         return Ok(Takeover::Blocked(in_the_way));
     }
     let place = place(db, state, &[], now).await?;
-    let kept: Vec<&Standing> = found.iter().filter(|one| one.quarantined_by(of)).collect();
+    let kept: Vec<&Unreleased> = found.iter().filter(|one| one.quarantined_by(of)).collect();
     bulk::release(db, &ids(&kept)).await?;
     bulk::insert_reservations(db, state, run, &claims.iter().collect::<Vec<_>>(), place, Some(now), expires_at).await?;
     timeline::checkpoint_copy(db, of, run).await?;
@@ -294,7 +299,7 @@ async fn remember_count(db: &mut Connection, run: RunId) -> Result<(), Fault> {
     Ok(())
 }
 
-fn ids(standing: &[&Standing]) -> Vec<i64> {
+fn ids(standing: &[&Unreleased]) -> Vec<i64> {
     standing.iter().map(|one| one.id).collect()
 }
 

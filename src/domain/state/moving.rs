@@ -10,7 +10,7 @@ use crate::domain::json::{JsonError, Members, write_string};
 
 /// Why something cannot be moved.
 #[derive(Debug, thiserror::Error)]
-pub enum RelocationError {
+pub enum MoveError {
     /// The state has nothing there.
     #[error("the state has nothing at {0}")]
     NothingThere(String),
@@ -56,7 +56,7 @@ pub struct Moved {
 
 /// What moving comes to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Relocation {
+pub struct Moving {
     /// The rows that move.
     pub moved: Vec<Moved>,
     /// Rows that end with it: a resource without instances that gets some.
@@ -71,7 +71,7 @@ pub struct Relocation {
 ///
 /// # Errors
 /// When there is nothing to move, something stands in the way, or the two addresses do not fit each other.
-pub fn relocate(rows: &[Row], from: &Target, to: &Target) -> Result<Relocation, RelocationError> {
+pub fn move_rows(rows: &[Row], from: &Target, to: &Target) -> Result<Moving, MoveError> {
     let (pairs, provider) = match from {
         Target::Module(module) => (modules(rows, module, from, to)?, None),
         Target::Resource(address) => resource(rows, address, from, to)?,
@@ -79,18 +79,18 @@ pub fn relocate(rows: &[Row], from: &Target, to: &Target) -> Result<Relocation, 
             return Err(other_kind(from, to, "only modules, resources and their instances can be moved"));
         }
     };
-    let mut relocation = Relocation::default();
+    let mut moving = Moving::default();
     for (row, address) in pairs {
         let body = readdressed(row, &address, provider.as_deref())?;
         let key = match &row.key {
             RowKey::Object { deposed, .. } => RowKey::Object { address, deposed: deposed.clone() },
             _ => RowKey::Husk(address),
         };
-        relocation.moved.push(Moved { from: row.key.clone(), row: Row { key, body } });
+        moving.moved.push(Moved { from: row.key.clone(), row: Row { key, body } });
     }
-    relocation.ended = emptied(rows, &relocation.moved);
-    follow(rows, &mut relocation)?;
-    Ok(relocation)
+    moving.ended = emptied(rows, &moving.moved);
+    follow(rows, &mut moving)?;
+    Ok(moving)
 }
 
 /// Where an address stands after what stood at `from` was moved to `to`; none when it was not among that.
@@ -110,8 +110,8 @@ pub fn renamed(from: &Target, to: &Target, address: &Address) -> Option<Address>
     }
 }
 
-fn other_kind(from: &Target, to: &Target, why: &'static str) -> RelocationError {
-    RelocationError::OtherKind { from: from.to_string(), to: to.to_string(), why }
+fn other_kind(from: &Target, to: &Target, why: &'static str) -> MoveError {
+    MoveError::OtherKind { from: from.to_string(), to: to.to_string(), why }
 }
 
 /// The address of an instance, or of a resource without one.
@@ -125,7 +125,7 @@ fn place(key: &RowKey) -> Option<&Address> {
 /// Rows, and where they go.
 type Pairs<'r> = Vec<(&'r Row, Address)>;
 
-fn modules<'r>(rows: &'r [Row], module: &ModulePath, from: &Target, to: &Target) -> Result<Pairs<'r>, RelocationError> {
+fn modules<'r>(rows: &'r [Row], module: &ModulePath, from: &Target, to: &Target) -> Result<Pairs<'r>, MoveError> {
     let Target::Module(new) = to else {
         return Err(other_kind(from, to, "the target must be a module, too"));
     };
@@ -138,11 +138,11 @@ fn modules<'r>(rows: &'r [Row], module: &ModulePath, from: &Target, to: &Target)
         let path = ModulePath([new.0.as_slice(), below].concat());
         if standing.contains(&path) {
             let occupied = format!("a module {path}");
-            return Err(RelocationError::Occupied { from: from.to_string(), to: to.to_string(), occupied });
+            return Err(MoveError::Occupied { from: from.to_string(), to: to.to_string(), occupied });
         }
         pairs.push((row, Address { module: path, ..address.clone() }));
     }
-    if pairs.is_empty() { Err(RelocationError::NothingThere(from.to_string())) } else { Ok(pairs) }
+    if pairs.is_empty() { Err(MoveError::NothingThere(from.to_string())) } else { Ok(pairs) }
 }
 
 fn resource<'r>(
@@ -150,7 +150,7 @@ fn resource<'r>(
     address: &Address,
     from: &Target,
     to: &Target,
-) -> Result<(Pairs<'r>, Option<Box<RawValue>>), RelocationError> {
+) -> Result<(Pairs<'r>, Option<Box<RawValue>>), MoveError> {
     let of = |resource: &Address| {
         let resource = Target::Resource(Address { key: None, ..resource.clone() });
         rows.iter().filter(move |row| place(&row.key).is_some_and(|place| resource.names(place)))
@@ -160,7 +160,7 @@ fn resource<'r>(
     let one = address.key.is_some() || of(address).any(|row| is(&row.key, address));
     let found: Vec<&Row> = of(address).filter(|row| !one || is(&row.key, address)).collect();
     if found.is_empty() {
-        return Err(RelocationError::NothingThere(from.to_string()));
+        return Err(MoveError::NothingThere(from.to_string()));
     }
     let new = match to {
         Target::Resource(new) if one || new.key.is_none() => new,
@@ -179,7 +179,7 @@ fn resource<'r>(
     let standing = of(new).find(|row| !one || is(&row.key, new));
     if let Some(standing) = standing {
         let occupied = standing.key.to_string();
-        return Err(RelocationError::Occupied { from: from.to_string(), to: to.to_string(), occupied });
+        return Err(MoveError::Occupied { from: from.to_string(), to: to.to_string(), occupied });
     }
     let key = |key: &Address| if one { new.key.clone() } else { key.key.clone() };
     let pairs = found.iter().filter_map(|row| Some((*row, Address { key: key(place(&row.key)?), ..new.clone() })));
@@ -203,10 +203,10 @@ fn emptied(rows: &[Row], moved: &[Moved]) -> Vec<RowKey> {
 }
 
 /// Lets what depends on a moved resource name it by its new address. Where other instances stay, both are named.
-fn follow(rows: &[Row], relocation: &mut Relocation) -> Result<(), RelocationError> {
+fn follow(rows: &[Row], moving: &mut Moving) -> Result<(), MoveError> {
     let mut went: BTreeMap<ConfigAddress, BTreeSet<ConfigAddress>> = BTreeMap::new();
     let mut gone = BTreeSet::new();
-    for Moved { from, row } in &relocation.moved {
+    for Moved { from, row } in &moving.moved {
         if let (Some(from), Some(to)) = (place(from), place(&row.key)) {
             went.entry(from.config()).or_default().insert(to.config());
         }
@@ -225,24 +225,21 @@ fn follow(rows: &[Row], relocation: &mut Relocation) -> Result<(), RelocationErr
         }
         names
     };
-    for moved in &mut relocation.moved {
+    for moved in &mut moving.moved {
         if let Some(body) = depending(&moved.row, &names)? {
             moved.row.body = body;
         }
     }
     for row in rows.iter().filter(|row| !gone.contains(&row.key)) {
         if let Some(body) = depending(row, &names)? {
-            relocation.followers.push(Row { key: row.key.clone(), body });
+            moving.followers.push(Row { key: row.key.clone(), body });
         }
     }
     Ok(())
 }
 
 /// The row's content with other dependencies; none where they stay as they are.
-fn depending(
-    row: &Row,
-    names: &impl Fn(&ConfigAddress) -> BTreeSet<ConfigAddress>,
-) -> Result<Option<Body>, RelocationError> {
+fn depending(row: &Row, names: &impl Fn(&ConfigAddress) -> BTreeSet<ConfigAddress>) -> Result<Option<Body>, MoveError> {
     if !matches!(row.key, RowKey::Object { .. }) || !row.body.text().contains("\"dependencies\"") {
         return Ok(None);
     }
@@ -288,7 +285,7 @@ fn array(items: &[String]) -> String {
 }
 
 /// The content of a row at another address, all else as it is.
-fn readdressed(row: &Row, to: &Address, provider: Option<&RawValue>) -> Result<Body, RelocationError> {
+fn readdressed(row: &Row, to: &Address, provider: Option<&RawValue>) -> Result<Body, MoveError> {
     let head = |members: &mut Vec<(String, String)>| {
         set(members, "module", (!to.module.is_root()).then(|| quoted(&to.module.to_string())));
         set(members, "name", Some(quoted(&to.name)));
@@ -326,8 +323,8 @@ fn rewritten(
     row: &Row,
     head: impl FnOnce(&mut Vec<(String, String)>),
     mut instance: impl FnMut(&mut Vec<(String, String)>),
-) -> Result<Body, RelocationError> {
-    let unreadable = |source| RelocationError::Unreadable { row: row.key.to_string(), source };
+) -> Result<Body, MoveError> {
+    let unreadable = |source| MoveError::Unreadable { row: row.key.to_string(), source };
     let syntax = |error: serde_json::Error| unreadable(Some(error.into()));
     let mut members = owned(row.body.text()).map_err(syntax)?;
     for (name, value) in &mut members {

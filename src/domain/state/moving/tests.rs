@@ -24,12 +24,12 @@ fn state(blocks: &[&str]) -> Vec<Row> {
     document::read(&text).unwrap().rows
 }
 
-fn moved(rows: &[Row], from: &str, to: &str) -> Result<Relocation, String> {
-    relocate(rows, &Target::parse(from).unwrap(), &Target::parse(to).unwrap()).map_err(|error| error.to_string())
+fn moved(rows: &[Row], from: &str, to: &str) -> Result<Moving, String> {
+    move_rows(rows, &Target::parse(from).unwrap(), &Target::parse(to).unwrap()).map_err(|error| error.to_string())
 }
 
-fn names(relocation: &Relocation) -> Vec<String> {
-    relocation.moved.iter().map(|moved| format!("{} -> {}", moved.from, moved.row.key)).collect()
+fn names(moving: &Moving) -> Vec<String> {
+    moving.moved.iter().map(|moved| format!("{} -> {}", moved.from, moved.row.key)).collect()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_moved_row_changes_its_address_and_nothing_else() {
         moved.moved[0].row.body.text(),
         r#"{"mode":"managed","type":"t","name":"z","provider":"p","instances":[{"index_key":"k\"","schema_version":0,"attributes":{"id":1.50},"dependencies":["t.y"],"x":[1e3]}]}"#
     );
-    let back = relocate(
+    let back = move_rows(
         &[moved.moved[0].row.clone()],
         &Target::parse("t.z[\"k\\\"\"]").unwrap(),
         &Target::parse("module.m[\"a.b\"].t.x[0]").unwrap(),
@@ -85,27 +85,27 @@ fn what_terraform_refuses_is_refused() {
 #[test]
 fn a_module_goes_with_all_that_is_below_it() {
     let rows = state(&["module.m|t|a||", "module.m.module.n[0]|t|b||module.m.t.a", "|t|x||module.m.t.a t.y"]);
-    let relocation = moved(&rows, "module.m", "module.o[\"k\"]").unwrap();
+    let moving = moved(&rows, "module.m", "module.o[\"k\"]").unwrap();
     assert_eq!(
-        names(&relocation),
+        names(&moving),
         ["module.m.t.a -> module.o[\"k\"].t.a", "module.m.module.n[0].t.b -> module.o[\"k\"].module.n[0].t.b"]
     );
-    let text = relocation.moved[1].row.body.text();
+    let text = moving.moved[1].row.body.text();
     assert!(
         text.contains(r#""module":"module.o[\"k\"].module.n[0]""#) && text.contains(r#"["module.o.t.a"]"#),
         "{text}"
     );
-    assert_eq!(relocation.followers.len(), 1);
-    assert!(relocation.followers[0].body.text().contains(r#"["module.o.t.a","t.y"]"#));
+    assert_eq!(moving.followers.len(), 1);
+    assert!(moving.followers[0].body.text().contains(r#"["module.o.t.a","t.y"]"#));
 }
 
 #[test]
 fn who_depends_on_instances_that_stay_names_both() {
     let rows = state(&["|t|c|0|", "|t|c|1|", "|t|x||t.c"]);
-    let relocation = moved(&rows, "t.c[0]", "t.z").unwrap();
-    assert!(relocation.followers[0].body.text().contains(r#"["t.c","t.z"]"#));
-    let relocation = moved(&rows, "t.c", "t.z").unwrap();
-    assert!(relocation.followers[0].body.text().contains(r#"["t.z"]"#));
+    let moving = moved(&rows, "t.c[0]", "t.z").unwrap();
+    assert!(moving.followers[0].body.text().contains(r#"["t.c","t.z"]"#));
+    let moving = moved(&rows, "t.c", "t.z").unwrap();
+    assert!(moving.followers[0].body.text().contains(r#"["t.z"]"#));
     // The key alone is no part of what dependencies name.
     assert!(moved(&rows, "t.c[0]", "t.c[5]").unwrap().followers.is_empty());
 }

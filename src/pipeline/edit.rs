@@ -11,7 +11,7 @@ use crate::domain::address::Target;
 use crate::domain::coordination::reservation::Claim;
 use crate::domain::id::{RunId, Serial};
 use crate::domain::run::event::RunEvent;
-use crate::domain::state::relocation::{self, Relocation, RelocationError};
+use crate::domain::state::moving::{self, MoveError, Moving};
 use crate::domain::state::{ContentHash, RowKey, Touched};
 use crate::error::KlError;
 use crate::store::Store;
@@ -51,7 +51,7 @@ pub struct Removed {
 
 /// Rows that stand elsewhere.
 #[derive(Debug)]
-pub struct Relocated {
+pub struct Moved {
     /// From where, and to where.
     pub moves: Vec<(RowKey, RowKey)>,
     /// Rows that name a moved resource among their dependencies and were left as they are, because others work on them.
@@ -170,42 +170,40 @@ async fn removed_before(store: &dyn Store, head: &StateHead, targets: &[Target])
 ///
 /// # Errors
 /// When Terraform would refuse it, or others hold rows at either address.
-pub async fn relocate(
+pub async fn move_rows(
     ctx: &Context,
     head: &StateHead,
     (from, to): (&Target, &Target),
     errand: Errand,
     look: bool,
-) -> Result<Relocated, KlError> {
-    let refused = |error: RelocationError| {
+) -> Result<Moved, KlError> {
+    let refused = |error: MoveError| {
         let kl = KlError::usage(format!("state {:?}: {error}", head.name.as_str()));
         match error {
-            RelocationError::NothingThere(_) => {
+            MoveError::NothingThere(_) => {
                 kl.hint("`kl state list` shows what it has; an instance of a module needs the keys of all its modules")
             }
             _ => kl,
         }
     };
-    let work_out = |snapshot: &Snapshot| relocation::relocate(&snapshot.contents(), from, to);
+    let work_out = |snapshot: &Snapshot| moving::move_rows(&snapshot.contents(), from, to);
     let snapshot = ctx.store.snapshot(head.id, None).await?;
-    let mut relocation = match work_out(&snapshot) {
-        Ok(relocation) => relocation,
-        Err(error @ RelocationError::NothingThere(_)) => {
+    let mut moving = match work_out(&snapshot) {
+        Ok(moving) => moving,
+        Err(error @ MoveError::NothingThere(_)) => {
             return match moved_before(ctx.store.as_ref(), head, from, to).await? {
-                Some(serial) => {
-                    Ok(Relocated { moves: Vec::new(), left: Vec::new(), outcome: Outcome::Before { serial } })
-                }
+                Some(serial) => Ok(Moved { moves: Vec::new(), left: Vec::new(), outcome: Outcome::Before { serial } }),
                 None => Err(refused(error)),
             };
         }
         Err(error) => return Err(refused(error)),
     };
     if look {
-        return Ok(Relocated { moves: pairs(&relocation), left: Vec::new(), outcome: Outcome::Looked });
+        return Ok(Moved { moves: pairs(&moving), left: Vec::new(), outcome: Outcome::Looked });
     }
     let done = errand::carry_out(ctx, head, errand, async |snapshot: &Snapshot| {
-        relocation = work_out(snapshot).map_err(refused)?;
-        let (writes, soft) = writes(snapshot, &relocation);
+        moving = work_out(snapshot).map_err(refused)?;
+        let (writes, soft) = writes(snapshot, &moving);
         Ok(Some(Change {
             claims: vec![Claim::write(from.pattern()), Claim::write(to.pattern())],
             announced: Some(RunEvent::Moving { from: from.to_string(), to: to.to_string() }),
@@ -217,26 +215,23 @@ pub async fn relocate(
         return Err(KlError::failed("somebody else has moved it meanwhile"));
     };
     let left = committed.left.clone();
-    Ok(Relocated { moves: pairs(&relocation), left, outcome: Outcome::Done { run, committed } })
+    Ok(Moved { moves: pairs(&moving), left, outcome: Outcome::Done { run, committed } })
 }
 
-fn pairs(relocation: &Relocation) -> Vec<(RowKey, RowKey)> {
-    relocation.moved.iter().map(|moved| (moved.from.clone(), moved.row.key.clone())).collect()
+fn pairs(moving: &Moving) -> Vec<(RowKey, RowKey)> {
+    moving.moved.iter().map(|moved| (moved.from.clone(), moved.row.key.clone())).collect()
 }
 
-fn writes(snapshot: &Snapshot, relocation: &Relocation) -> (Vec<RowWrite>, Vec<SoftWrite>) {
-    let ended = relocation.moved.iter().map(|moved| &moved.from).chain(&relocation.ended);
+fn writes(snapshot: &Snapshot, moving: &Moving) -> (Vec<RowWrite>, Vec<SoftWrite>) {
+    let ended = moving.moved.iter().map(|moved| &moved.from).chain(&moving.ended);
     let mut writes: Vec<RowWrite> = ended.map(|key| RowWrite { key: key.clone(), body: None }).collect();
     // Of two writes of one row the later counts: an address that was left may be taken at once.
     writes.extend(
-        relocation
-            .moved
-            .iter()
-            .map(|moved| RowWrite { key: moved.row.key.clone(), body: Some(moved.row.body.clone()) }),
+        moving.moved.iter().map(|moved| RowWrite { key: moved.row.key.clone(), body: Some(moved.row.body.clone()) }),
     );
     let seen: HashMap<&RowKey, ContentHash> =
         snapshot.rows.iter().map(|(row, _)| (&row.key, row.body.hash())).collect();
-    let soft = relocation.followers.iter().map(|row| SoftWrite {
+    let soft = moving.followers.iter().map(|row| SoftWrite {
         expected: seen.get(&row.key).copied(),
         write: RowWrite { key: row.key.clone(), body: Some(row.body.clone()) },
     });
