@@ -49,6 +49,7 @@ pub fn listen(hangup: Hangup) -> Signals {
             tracing::warn!("signals cannot be caught; an interrupted apply leaves its lease to run out");
             return;
         };
+        let mut insisted = false;
         let mut hangups = if hangup { signal(SignalKind::hangup()).ok() } else { None };
         loop {
             let hung_up = async {
@@ -62,7 +63,7 @@ pub fn listen(hangup: Hangup) -> Signals {
                 _ = term.recv() => true,
                 _ = hung_up => false,
             };
-            if insists && first.is_cancelled() {
+            if insists && std::mem::replace(&mut insisted, true) {
                 told.kill.cancel();
             }
             first.cancel();

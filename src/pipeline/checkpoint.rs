@@ -173,7 +173,8 @@ pub async fn put(ctx: &Context, recorder: &Recorder, watched: &Watched, in_fligh
     let after = document::read(&text)?;
     let in_flight = with_unshown(in_flight, intent, before, &after.rows)?;
     let checkpoint = checkpoint(text, changed_patterns(before, &after.rows)?, &in_flight, *serial);
-    if !checkpoint.changed.is_empty() {
+    // One that says less than the one before has to replace it.
+    if !checkpoint.changed.is_empty() || ctx.store.checkpoint_find(recorder.run()).await?.is_some() {
         ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;
     }
     Ok(Kept::from(&checkpoint))

@@ -67,7 +67,7 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
 async fn intent(ctx: &Context, run: &Run) -> Result<Intent, KlError> {
     let Some(spec) = run.spec else { return Ok(Intent::default()) };
     match ctx.store.spec_find(spec).await {
-        Ok(stored) => Ok(PlanSpec::read(&stored.spec.document).map(|spec| Intent::of(&spec)).unwrap_or_default()),
+        Ok(stored) => Ok(PlanSpec::read(&stored.spec.document).map(|spec| Intent::of(&spec.write)).unwrap_or_default()),
         Err(StoreError::NotFound { .. }) => Ok(Intent::default()),
         Err(error) => Err(error.into()),
     }

@@ -207,7 +207,7 @@ impl Rehearsal<'_> {
             drifted,
             write_set,
             relation: comparison.relation,
-            intent: Intent::of(spec),
+            intent: Intent::of(&comparison.footprint.write),
             plan_file: request.out,
             failed_checks: plan.failed_checks(),
         };
@@ -360,7 +360,10 @@ pub async fn apply(
     let mut in_flight = scribe.finish().await;
     match &result {
         Ok(_) => in_flight.all_ended(),
-        Err(error) if error.ended_by_itself() => in_flight.ended_by_itself(error.is_explained()),
+        Err(error) if error.ended_by_itself() => {
+            let before_it = !in_flight.has_spoken() && error.left_words();
+            in_flight.ended_by_itself(error.is_explained() || before_it);
+        }
         Err(_) => {}
     }
     let success = result.is_ok();

@@ -255,6 +255,12 @@ impl TerraformError {
         }
     }
 
+    /// Whether something was said beside diagnostics: by a program around Terraform, when Terraform itself said nothing.
+    #[must_use]
+    pub fn left_words(&self) -> bool {
+        self.failure().is_some_and(|(_, failure)| !failure.rest.trim().is_empty())
+    }
+
     /// Whether Terraform ended by itself, so that nothing was in flight any more: it waits for what it has begun. Only
     /// exit code 1 is that: with 2 it has crashed, and from 128 on a shell in between says that a signal ended it.
     ///

@@ -6,6 +6,9 @@ use super::diagnostic::{Diagnostic, Severity, Wire};
 use crate::domain::run::in_flight::InFlight;
 use crate::domain::run::workplace::ProcessGroup;
 
+/// How its lines begin.
+const OWN: &str = "{\"@level\":";
+
 /// How Terraform begins to say a state that it could not write.
 const DUMP: &str = "Emergency state dump";
 
@@ -166,13 +169,18 @@ impl UiEvent {
                 Ok(value) => Self::Other {
                     kind: value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned(),
                 },
-                Err(_) => Self::CutOff,
+                Err(_) if line.starts_with(OWN) || OWN.starts_with(line.trim_end()) => Self::CutOff,
+                // What a program around Terraform says is none of it.
+                Err(_) => return None,
             },
         })
     }
 
     /// Tells it to the one who keeps what is in flight.
     pub fn tell(&self, in_flight: &mut InFlight) {
+        if !matches!(self, Self::Started(_)) {
+            in_flight.spoke();
+        }
         match self {
             Self::ApplyStart(subject) => in_flight.began(&subject.address, &subject.action),
             Self::ApplyComplete { subject, .. } => in_flight.completed(&subject.address),
@@ -283,7 +291,9 @@ mod tests {
     fn noise_and_the_unknown_are_no_error() {
         assert_eq!(UiEvent::parse("Initializing the backend..."), None);
         assert_eq!(UiEvent::parse(""), None);
-        assert_eq!(UiEvent::parse("{broken"), Some(UiEvent::CutOff));
+        assert_eq!(UiEvent::parse("{broken"), None);
+        assert_eq!(UiEvent::parse("{"), Some(UiEvent::CutOff));
+        assert_eq!(UiEvent::parse(r#"{"@level":"info","@message":"x: Creat"#), Some(UiEvent::CutOff));
         assert_eq!(UiEvent::parse(r#"{"@message":"Emergency state dump","state":{"#), Some(UiEvent::StateDump));
         assert_eq!(UiEvent::parse(r#"{"type":"new"}"#), Some(UiEvent::Other { kind: "new".to_owned() }));
         assert_eq!(

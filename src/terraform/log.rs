@@ -61,7 +61,7 @@ mod tests {
     }
 
     fn line(kind: &str, address: &str) -> String {
-        format!(r#"{{"type":"{kind}","hook":{{"resource":{{"addr":"{address}"}},"action":"create"}}}}"#)
+        format!(r#"{{"@level":"info","type":"{kind}","hook":{{"resource":{{"addr":"{address}"}},"action":"create"}}}}"#)
     }
 
     #[test]

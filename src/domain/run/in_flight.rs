@@ -63,6 +63,8 @@ pub struct InFlight {
     answered: BTreeSet<String>,
     /// A provider died before it had answered.
     silent: bool,
+    /// Terraform has said something at all.
+    spoke: bool,
     /// Terraform has told its errors or its counts, which come when the walk is over.
     over: bool,
     /// Something that Terraform said was lost, so there may be more than is known here.
@@ -76,6 +78,10 @@ impl InFlight {
     pub fn began(&mut self, address: &str, action: &str) {
         if action != "read" {
             self.errored.remove(address);
+            // Of a replacement, the new object is what counts from here on.
+            if let Some(effect @ Some(Effect::Deleted)) = self.finished.get_mut(address) {
+                *effect = None;
+            }
             self.open.insert(address.to_owned(), action.to_owned());
         }
     }
@@ -112,6 +118,17 @@ impl InFlight {
     /// It told its counts, which come after a success.
     pub fn counts_told(&mut self) {
         self.over = true;
+    }
+
+    /// It said something, whatever it was.
+    pub fn spoke(&mut self) {
+        self.spoke = true;
+    }
+
+    /// Whether it has said anything.
+    #[must_use]
+    pub fn has_spoken(&self) -> bool {
+        self.spoke
     }
 
     /// A line that it said is not whole: the disk is full, and more may be lost.
@@ -193,7 +210,11 @@ impl InFlight {
 
     /// Something is in flight, or may be: this effect was asked for, and nothing shows it.
     pub fn may_have(&mut self, address: &str, effect: Effect) {
-        self.open.entry(address.to_owned()).or_insert_with(|| effect.action().to_owned());
+        let action = self.open.entry(address.to_owned()).or_insert_with(|| effect.action().to_owned());
+        // That an object may exist unseen is worse than that one may be gone.
+        if effect == Effect::Created {
+            effect.action().clone_into(action);
+        }
     }
 
     /// The same for whom the state was lost: what was ended and is not in `recorded` may or may not be what it was.
@@ -284,8 +305,12 @@ mod tests {
         assert_eq!(in_flight.effects().collect::<Vec<_>>(), [("a.x", Effect::Created)]);
         in_flight.began("a.y", "delete");
         in_flight.completed("a.y");
+        assert_eq!(in_flight.effects().collect::<Vec<_>>(), [("a.x", Effect::Created), ("a.y", Effect::Deleted)]);
+        // The old one is gone, and what counts is whether there is a new one.
         in_flight.began("a.y", "create");
         in_flight.errored("a.y");
-        assert_eq!(in_flight.effects().collect::<Vec<_>>(), [("a.x", Effect::Created), ("a.y", Effect::Deleted)]);
+        in_flight.error_told(Some("a.y"), ErrorSource::Answer);
+        in_flight.ended_by_itself(false);
+        assert_eq!(in_flight.effects().collect::<Vec<_>>(), [("a.x", Effect::Created)]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::in_flight::{Effect, InFlight};
 use crate::domain::json::JsonError;
 use crate::domain::plan::action::Action;
-use crate::domain::plan::spec::PlanSpec;
+use crate::domain::plan::spec::WriteEntry;
 use crate::domain::state::delta::{Distance, distance};
 use crate::domain::state::{Body, Row, RowKey};
 
@@ -14,9 +14,9 @@ use crate::domain::state::{Body, Row, RowKey};
 pub struct Intent(BTreeMap<String, Effect>);
 
 impl Intent {
-    /// What a spec promises.
+    /// What a plan does.
     #[must_use]
-    pub fn of(spec: &PlanSpec) -> Self {
+    pub fn of(write: &[WriteEntry]) -> Self {
         let of = |actions: Action| match actions {
             Action::Create
             | Action::DeleteCreate
@@ -27,7 +27,7 @@ impl Intent {
             Action::Delete => Some(Effect::Deleted),
             Action::NoOp | Action::Read | Action::Forget => None,
         };
-        let current = spec.write.iter().filter(|entry| entry.deposed.is_none());
+        let current = write.iter().filter(|entry| entry.deposed.is_none());
         Self(current.filter_map(|entry| Some((entry.address.to_string(), of(entry.actions)?))).collect())
     }
 
@@ -72,7 +72,12 @@ pub fn without_a_state(in_flight: &InFlight, intent: &Intent, recorded: &BTreeSe
 
 fn effects<'a>(in_flight: &'a InFlight, intent: &'a Intent) -> impl Iterator<Item = (&'a str, Effect)> {
     let meant = intent.0.iter().map(|(address, effect)| (address.as_str(), *effect));
-    in_flight.effects().chain(meant.filter(|_| in_flight.may_be_more()))
+    // Terraform's events do not tell the deletion of a deposed object, or of the one that is replaced, from that of the
+    // current one.
+    let told = in_flight
+        .effects()
+        .filter(|(address, effect)| *effect != Effect::Deleted || intent.effect(address) == Some(Effect::Deleted));
+    told.chain(meant.filter(|_| in_flight.may_be_more()))
 }
 
 /// The current objects, by address.
@@ -133,14 +138,37 @@ mod tests {
         let before = rows(&[("u", "1"), ("d", "1"), ("r", "1")]);
         let in_flight = completed(&[("a.c", "create"), ("a.u", "update"), ("a.d", "delete"), ("a.r", "create")]);
         let after = rows(&[("c", "1"), ("u", "2"), ("r", "2")]);
-        assert_eq!(open(&with_unshown(&in_flight, &Intent::default(), &before, &after).unwrap()), []);
+        let meant = intent(&[("a.d", Effect::Deleted)]);
+        assert_eq!(open(&with_unshown(&in_flight, &meant, &before, &after).unwrap()), []);
         // The old state is still there: nothing of it was written. A replacement may look the same.
-        let found = with_unshown(&in_flight, &Intent::default(), &before, &before).unwrap();
+        let found = with_unshown(&in_flight, &meant, &before, &before).unwrap();
         assert_eq!(open(&found), [("a.c", "create"), ("a.d", "delete"), ("a.u", "update")]);
         let mut unwritten = in_flight.clone();
         unwritten.error_told(None, ErrorSource::StateNotWritten);
-        let found = with_unshown(&unwritten, &Intent::default(), &before, &before).unwrap();
+        let found = with_unshown(&unwritten, &meant, &before, &before).unwrap();
         assert_eq!(open(&found), [("a.c", "create"), ("a.d", "delete"), ("a.r", "create"), ("a.u", "update")]);
+    }
+
+    #[test]
+    fn what_is_deleted_beside_the_current_object_does_not_count() {
+        let before = rows(&[("x", "1")]);
+        let meant = intent(&[("a.x", Effect::Created)]);
+        // A deposed object of it was deleted.
+        let deposed = completed(&[("a.x", "delete")]);
+        assert_eq!(open(&with_unshown(&deposed, &meant, &before, &before).unwrap()), []);
+        assert_eq!(open(&with_unshown(&deposed, &Intent::default(), &before, &before).unwrap()), []);
+        // A replacement whose second half failed half-way: the state has the new object, tainted.
+        let mut half = completed(&[("a.x", "delete")]);
+        half.began("a.x", "create");
+        half.errored("a.x");
+        half.error_told(Some("a.x"), ErrorSource::Answer);
+        half.ended_by_itself(false);
+        assert_eq!(open(&with_unshown(&half, &meant, &before, &before).unwrap()), []);
+        // One that was heard up to the deletion and no further may have made the new one, too.
+        let mut cut = completed(&[("a.x", "delete")]);
+        cut.line_lost();
+        assert_eq!(open(&with_unshown(&cut, &meant, &before, &before).unwrap()), [("a.x", "create")]);
+        assert_eq!(open(&without_a_state(&cut, &meant, &BTreeSet::new())), [("a.x", "create")]);
     }
 
     #[test]
