@@ -1,6 +1,7 @@
 //! Many commands at once on one state.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -8,6 +9,7 @@ use crate::harness::database::Database;
 use crate::harness::kl::Running;
 use crate::harness::site::Site;
 use crate::harness::terraform::Plain;
+use crate::harness::wait_until;
 use crate::stage::{CHAIN, Gates, assert_tidy, runs, wait_for_runs};
 
 on_both_databases!(
@@ -96,7 +98,17 @@ fn of_overlapping_applies_one_commits_and_the_others_say_who_holds_what(database
         })
         .collect();
     wait_for_runs(database, "conflict", 7);
-    let winner = applying.iter_mut().position(Running::runs).expect("one goes on");
+    // One whose run has ended may still have to say so.
+    let winner = wait_until("one goes on alone", Duration::from_mins(1), || {
+        let mut going: Vec<usize> = Vec::new();
+        for (place, apply) in applying.iter_mut().enumerate() {
+            if apply.runs() {
+                going.push(place);
+            }
+        }
+        <[usize; 1]>::try_from(going).ok()
+    });
+    let [winner] = winner;
     let winner = applying.swap_remove(winner);
     for loser in applying {
         let said = loser.exits(2).stderr;
