@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use tokio::net::TcpListener;
@@ -55,6 +55,7 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let workspace = workspace(&args.state, &session.env).filter(|workspace| workspace != "default");
     if line.about_states {
         check_backend(&place)?;
+        check_addresses(session, &place.dir, &line)?;
         if let Some(workspace) = &workspace {
             session.out.say(&format!(
                 "The HTTP backend has no workspaces: the state is {:?}, and terraform.workspace is \"default\", not {workspace:?}.",
@@ -126,6 +127,10 @@ fn check_backend(place: &Place) -> Result<(), KlError> {
     // Errors in the configuration are Terraform's to tell.
     let Ok(module) = configuration::read(&files) else { return Ok(()) };
     match module.backend.as_deref() {
+        Some("http") if module.backend_has_address => Err(KlError::usage(format!(
+            "the backend block in {dir} names an address of its own: its state would not be kl's"
+        ))
+        .hint("leave address, lock_address and unlock_address out; kl gives them in the environment")),
         Some("http") => Ok(()),
         found => {
             let found = found.map_or_else(|| "no backend".to_owned(), |kind| format!("the backend {kind:?}"));
@@ -135,10 +140,36 @@ fn check_backend(place: &Place) -> Result<(), KlError> {
     }
 }
 
+/// Refuses addresses that come to the backend in other ways, and would count for more than the environment: on the
+/// command line, or from an earlier `terraform init -backend-config=address=…`.
+fn check_addresses(session: &Session, dir: &Utf8Path, line: &Line<'_>) -> Result<(), KlError> {
+    if line.names_address {
+        return Err(KlError::usage("-backend-config names an address: the state would not be kl's")
+            .hint("leave it out; kl gives the addresses in the environment"));
+    }
+    if line.initialises {
+        return Ok(());
+    }
+    let known = data_dir(session, dir).join("terraform.tfstate");
+    let text = bounded::file(&known, MAX_TEXT).unwrap_or_default();
+    let known: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let address = |name: &str| known["backend"]["config"][name].as_str().is_some_and(|text| !text.is_empty());
+    if known["backend"]["type"] == "http" && ["address", "lock_address", "unlock_address"].into_iter().any(address) {
+        return Err(KlError::usage(format!(
+            "an earlier init in {dir} has given the backend an address of its own: the state would not be kl's"
+        ))
+        .hint("`kl exec -- terraform init -reconfigure` forgets it; `kl state adopt` brings that state in before"));
+    }
+    Ok(())
+}
+
+fn data_dir(session: &Session, dir: &Utf8Path) -> Utf8PathBuf {
+    dir.join(session.env.get("TF_DATA_DIR").unwrap_or_else(|| DATA_DIR.to_owned()))
+}
+
 /// Whether the checkout has a workspace selected, for a backend that had more than one. Terraform would look for it.
 fn selects(session: &Session, dir: &Utf8Path) -> bool {
-    let data_dir = session.env.get("TF_DATA_DIR").unwrap_or_else(|| DATA_DIR.to_owned());
-    selected_workspace(&dir.join(data_dir)).is_some_and(|selected| selected != "default")
+    selected_workspace(&data_dir(session, dir)).is_some_and(|selected| selected != "default")
 }
 
 /// Runs the command to its end, with the backend in its environment.

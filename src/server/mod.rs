@@ -154,7 +154,7 @@ impl Server {
         listen::run(self, listener, tls, stop).await;
     }
 
-    /// How many requests about states there were.
+    /// How many requests read or wrote a state.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
@@ -234,7 +234,10 @@ impl Server {
                 ready.await.unwrap_or_else(|refused| refused)
             }
             Route::State { verb, name, lock } => {
-                self.asked.fetch_add(1, Ordering::Relaxed);
+                // A lock alone says little: the state itself may be somewhere else.
+                if !matches!(verb, Verb::Lock | Verb::Unlock) {
+                    self.asked.fetch_add(1, Ordering::Relaxed);
+                }
                 let answered = self.state(request, verb, &name, lock, body).await;
                 let answer = answered.unwrap_or_else(|refused| refused);
                 self.remember(&answer);

@@ -43,6 +43,10 @@ pub(super) struct Line<'a> {
     pub(super) about_states: bool,
     /// Whether it may well end without having asked for the state.
     pub(super) asks_nothing: bool,
+    /// Whether it is an init, which settles anew where the state is.
+    pub(super) initialises: bool,
+    /// Whether it tells the backend an address.
+    pub(super) names_address: bool,
     /// What it is told to do without a lock although it would write the state.
     pub(super) unlocked: Option<&'a str>,
 }
@@ -67,6 +71,22 @@ impl<'a> Line<'a> {
             let names = ["TF_CLI_ARGS".to_owned(), format!("TF_CLI_ARGS_{}", verb.unwrap_or_default())];
             names.iter().filter_map(|name| variable(name)).any(|words| words.split_whitespace().any(leaves_the_lock))
         };
+        let names_address = || {
+            let mut words = words().map(|word| word.trim_start_matches('-')).peekable();
+            std::iter::from_fn(move || {
+                let word = words.next()?;
+                Some(match word.strip_prefix("backend-config") {
+                    Some("") => words.peek().copied().unwrap_or_default(),
+                    Some(value) => value.trim_start_matches('='),
+                    None => "",
+                })
+            })
+            .any(|setting| {
+                setting
+                    .split_once('=')
+                    .is_some_and(|(name, _)| matches!(name.trim(), "address" | "lock_address" | "unlock_address"))
+            })
+        };
         let unlocked = writes && !asks_for_help && (words().any(leaves_the_lock) || from_environment());
         Self {
             terraform,
@@ -76,6 +96,8 @@ impl<'a> Line<'a> {
             about_states: verb.is_some_and(|verb| ABOUT_STATES.contains(&verb)) && !asks_for_help,
             // Init asks only when there is something to take over; others can be told to look at files.
             asks_nothing: matches!(verb, Some("init" | "show" | "graph")),
+            initialises: verb == Some("init"),
+            names_address: verb == Some("init") && names_address(),
             unlocked: verb.filter(|_| unlocked),
         }
     }
@@ -114,6 +136,15 @@ mod tests {
             ("sh apply", false, false),
         ] {
             assert_eq!(of(line, |line| (line.terraform, line.about_states)), (terraform, about_states), "{line}");
+        }
+        for (line, named) in [
+            ("terraform init -backend-config=address=http://x/y", true),
+            ("terraform init --backend-config lock_address=http://x/y", true),
+            ("terraform init -backend-config=username=u", false),
+            ("terraform init -backend-config settings.hcl", false),
+            ("terraform init", false),
+        ] {
+            assert_eq!(of(line, |line| (line.initialises, line.names_address)), (true, named), "{line}");
         }
         assert_eq!(of("terraform -chdir=live plan", |line| line.chdir.map(str::to_owned)), Some("live".to_owned()));
         assert_eq!(of("make -chdir=live plan", |line| line.chdir.map(str::to_owned)), None);

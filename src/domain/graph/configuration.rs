@@ -187,6 +187,8 @@ pub struct ModuleConfig {
     pub has_backend: bool,
     /// Where that says that the state is: the kind of the backend, or `cloud`. The last one counts.
     pub backend: Option<String>,
+    /// Whether that block names an address itself, as `backend "http"` may.
+    pub backend_has_address: bool,
 }
 
 impl Step {

@@ -12,6 +12,7 @@ use crate::harness::terraform::program;
 on_both_databases!(
     a_refused_write_says_why_and_changes_nothing,
     a_write_without_the_lock_is_refused_before_anything_is_done,
+    an_address_of_its_own_is_refused,
     there_are_no_workspaces,
     the_address_of_the_database_is_no_business_of_a_provider,
 );
@@ -75,6 +76,35 @@ fn a_write_without_the_lock_is_refused_before_anything_is_done(database: &Databa
     let count = runs();
     drop(exec(&site, &["plan", "-lock=false", "-detailed-exitcode", "-input=false"]).exits(0));
     assert_eq!(runs(), count);
+}
+
+/// The state would be read and written there, while kl holds the lock for nothing.
+fn an_address_of_its_own_is_refused(database: &Database) {
+    let site = applied(database);
+    let before = pulled(&site);
+    let elsewhere = "http://127.0.0.1:9/elsewhere";
+    let given = format!("-backend-config=address={elsewhere}");
+    let said = exec(&site, &["init", "-input=false", "-reconfigure", &given]).exits(3).stderr;
+    assert!(said.contains("-backend-config names an address"), "{said}");
+    // An earlier init has been told, without kl.
+    let known = site.repo().join("live/.terraform/terraform.tfstate");
+    let text = fs::read_to_string(&known).unwrap();
+    let mut backend: Value = serde_json::from_str(&text).unwrap();
+    backend["backend"]["config"]["address"] = json!(elsewhere);
+    fs::write(&known, backend.to_string()).unwrap();
+    let said = exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=9"]).exits(3).stderr;
+    assert!(said.contains("an earlier init") && said.contains("init -reconfigure"), "{said}");
+    drop(exec(&site, &["init", "-input=false", "-reconfigure"]).exits(0));
+    drop(exec(&site, &["plan", "-input=false"]).exits(0));
+    let configuration = site.repo().join("live/backend.tf");
+    let text = fs::read_to_string(&configuration).unwrap();
+    let own = text.replace("backend \"http\" {", &format!("backend \"http\" {{\n address = \"{elsewhere}\"\n"));
+    assert_ne!(own, text);
+    fs::write(&configuration, own).unwrap();
+    let said = exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=9"]).exits(3).stderr;
+    assert!(said.contains("names an address of its own"), "{said}");
+    fs::write(&configuration, text).unwrap();
+    assert_eq!(pulled(&site), before);
 }
 
 fn there_are_no_workspaces(database: &Database) {

@@ -50,7 +50,12 @@ pub(super) fn module(blocks: Vec<Block>) -> Result<ModuleConfig, Trouble> {
                     _ => None,
                 });
                 module.backend = kinds.next_back().or(module.backend.take());
-                module.has_backend |= block.body.blocks.iter().any(|child| matches!(&*child.kind, "backend" | "cloud"));
+                let last = block.body.blocks.iter().rfind(|child| matches!(&*child.kind, "backend" | "cloud"));
+                if let Some(last) = last {
+                    module.has_backend = true;
+                    let names = ["address", "lock_address", "unlock_address"];
+                    module.backend_has_address = names.iter().any(|name| last.body.attribute(name).is_some());
+                }
             }
             "action" => {
                 let [type_name, name] = labels(&block)?;
