@@ -54,7 +54,7 @@ pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> 
     }
     let mut page = page(&versions, args.rows);
     if let Some(next) = next {
-        page.note(Phrase::own("Older ones: ").name(format!("kl history --before {next}")));
+        page.note(Phrase::own("Older ones: the same with ").name(format!("--before {next}")));
     }
     session.out.page(&page, || {
         let documents = versions.iter().map(|(why, version)| document(why, version)).collect::<Vec<_>>();

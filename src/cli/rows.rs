@@ -71,7 +71,7 @@ pub async fn address(session: &Session, args: &HistoryArgs, text: &str) -> Resul
     let limit = args.limit.unwrap_or(super::history::LIMIT) as usize;
     let (moments, more) = life::life(store.as_ref(), head.id, pattern.clone(), args.before, since, limit).await?;
     session.out.page(
-        &told::life(&pattern, &moments, more),
+        &told::life(&moments, more),
         || json!({ "state": name, "address": pattern, "moments": moments, "next_before": more }),
     );
     Ok(Exit::Done)

@@ -53,7 +53,7 @@ pub async fn run(session: &Session, args: RunsArgs) -> Result<Exit, KlError> {
         page.grid(&head, &runs.iter().map(row).collect::<Vec<_>>());
     }
     if let Some(next) = next {
-        page.note(Phrase::own("Older ones: ").name(format!("kl runs --before {next}")));
+        page.note(Phrase::own("Older ones: the same with ").name(format!("--before {next}")));
     }
     session.out.page(&page, || {
         let runs: Vec<Value> = runs.iter().map(|run| document(run, names.get(&run.state))).collect();

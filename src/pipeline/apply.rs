@@ -114,7 +114,7 @@ pub async fn apply(
     rules: &Rules,
     options: &ApplyOptions,
 ) -> Result<ApplyReport, ApplyFailure> {
-    let head = check_fit(ctx, project, spec, rules).await?;
+    let (head, planned_from) = check_fit(ctx, project, spec, rules).await?;
     let ctx = &ctx.patient(options.lease);
     let run = clock::new_run_id();
     let tools = Tools { version: project.terraform.version().to_string(), ..spec.tools.clone() };
@@ -124,7 +124,7 @@ pub async fn apply(
             state: head.id,
             kind: RunKind::Apply,
             actor: ctx.actor.clone(),
-            origin: ctx.origin.clone(),
+            origin: ctx.origin.on_behalf_of(&planned_from),
             spec: Some(spec.id),
             source_serial: spec.state.serial,
             tools,

@@ -68,8 +68,16 @@ impl<'s> Records<'s> {
             return Ok(self.back.get(&run).cloned().unwrap_or_default());
         }
         let spec = self.spec(version).await?;
+        // Of a spec whose apply was recovered and gone on with, one version made the move, and not the other one.
+        let touched = |address: &Address, how: Touched| {
+            version.rows.iter().any(|(key, touched)| *touched == how && key.address() == Some(address))
+        };
+        let made = |from: &Address, to: &Address| {
+            version.rows.is_empty() || touched(from, Touched::Removed) || touched(to, Touched::Created)
+        };
         let entries = spec.iter().flat_map(|spec| &spec.write);
-        Ok(entries.filter_map(|entry| Some((entry.moved_from.clone()?, entry.address.clone()))).collect())
+        let moves = entries.filter_map(|entry| Some((entry.moved_from.clone()?, entry.address.clone())));
+        Ok(moves.filter(|(from, to)| made(from, to)).collect())
     }
 
     /// What `kl state mv` was told to do, where it made the version.

@@ -283,7 +283,7 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> 
             state: old.state,
             kind: RunKind::Recover,
             actor: ctx.actor.clone(),
-            origin: ctx.origin.clone(),
+            origin: ctx.origin.on_behalf_of(&old.origin),
             spec: old.spec,
             source_serial: old.source_serial,
             tools: old.tools.clone(),

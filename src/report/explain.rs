@@ -135,7 +135,7 @@ pub fn points(story: &RunFacts) -> Vec<Point> {
     }
     points.extend(facts::resources(&story.apply.events));
     points.extend(facts::outcome(story));
-    let next = advice(Some(&story.run), &Status::of_apply(&story.apply));
+    let next = advice(&story.apply, &Status::of_apply(&story.apply));
     points.extend(next.into_iter().map(|step| point(Topic::Next, Tone::Quiet, Phrase::default().prose(step), vec![])));
     points.sort_by_key(|point| point.topic);
     points

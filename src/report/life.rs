@@ -9,7 +9,6 @@ use super::page::Page;
 use super::phrase::Phrase;
 use super::story::Tone;
 use super::style::count;
-use crate::domain::address::Pattern;
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
 use crate::domain::run::Origin;
 use crate::domain::state::Touched;
@@ -191,7 +190,7 @@ pub struct Moment {
 
 /// The life of a resource for people.
 #[must_use]
-pub fn life(of: &Pattern, moments: &[Moment], more: Option<Serial>) -> Page {
+pub fn life(moments: &[Moment], more: Option<Serial>) -> Page {
     let mut page = Page::default();
     if moments.is_empty() {
         page.note(Phrase::own("Nothing is known of it."));
@@ -212,7 +211,7 @@ pub fn life(of: &Pattern, moments: &[Moment], more: Option<Serial>) -> Page {
     let head = ["Serial", "When", "What", "Row", "Actor", "Request", "Run", "Source", "Attributes"];
     page.grid(&head, &moments.iter().map(row).collect::<Vec<_>>());
     if let Some(serial) = more {
-        page.note(Phrase::own("Older ones: ").name(format!("kl history --address '{of}' --before {serial}")));
+        page.note(Phrase::own("Older ones: the same with ").name(format!("--before {serial}")));
     }
     page
 }
@@ -245,7 +244,7 @@ pub fn blame(rows: &[Blame], more: Option<&str>) -> Page {
     let head = ["Row", "Serial", "When", "Actor", "Request", "Source", "Run"];
     page.grid(&head, &rows.iter().map(row).collect::<Vec<_>>());
     if let Some(after) = more {
-        page.note(Phrase::own("More: ").name(format!("kl blame --after '{after}'")));
+        page.note(Phrase::own("More: the same with ").name(format!("--after '{after}'")));
     }
     page
 }

@@ -197,7 +197,7 @@ fn versions_say_why(day: &Day, database: &Database) {
     assert_eq!((&rest["versions"][0], &rest["next_before"]), (&versions["versions"][2], &Value::Null));
     for format in ["table", "markdown"] {
         let told = day.says(&["history", "live", "--state", "prod", "--limit", "2", "--format", format]).stdout;
-        contains(&told, &["Older ones: ", "kl history --before 2"]);
+        contains(&told, &["Older ones: the same with ", "--before 2"]);
     }
     drop(day.site.kl().args(["history", "live", "--limit", "0"]).exits(3));
     let since = day.json(&["history", "--since-plan", &day.spec("bob"), "--limit", "1"]);
@@ -318,7 +318,7 @@ fn runs_are_explained(day: &Day, database: &Database) {
     );
     contains(
         &story(&alice),
-        &["✓ Committed exactly what was planned", "terraform_data.slow: ", "no other run was live"],
+        &["✓ Committed exactly what was planned", "terraform_data.slow: ", "no other run held anything"],
     );
     let refused = run(database, "bob", "conflict");
     contains(

@@ -163,6 +163,22 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The origin of a run that carries out what was planned for a request, or brings in what such a run has left: from
+    /// wherever it is run, that request is what it is about.
+    #[must_use]
+    pub fn on_behalf_of(&self, planned: &Self) -> Self {
+        let elsewhere = |own: &Option<String>, theirs: &Option<String>| own.is_some() && own != theirs;
+        if self.request.is_some()
+            || planned.request.is_none()
+            || elsewhere(&self.forge, &planned.forge)
+            || elsewhere(&self.repository, &planned.repository)
+        {
+            return self.clone();
+        }
+        let Self { forge, repository, request, .. } = planned.clone();
+        Self { forge, repository, request, ..self.clone() }
+    }
+
     /// Whether both came from the same CI job. What tells jobs apart does so within one forge, and several forges may
     /// share a database: the job's page says on which server it is.
     #[must_use]
@@ -297,6 +313,13 @@ mod tests {
             assert!(!own.same_job(&other), "{other:?}");
         }
         let nowhere = Origin::default();
+        // From a terminal, for a request.
+        let planned = Origin { request: Some(7), ..own.clone() };
+        let behalf = nowhere.on_behalf_of(&planned);
+        assert_eq!((behalf.request, &behalf.repository, behalf.job), (Some(7), &own.repository, None));
+        assert_eq!(own.on_behalf_of(&planned), planned);
+        let elsewhere = Origin { repository: Some("other/live".to_owned()), ..own.clone() };
+        assert_eq!(elsewhere.on_behalf_of(&planned), elsewhere);
         assert!(!nowhere.same_job(&nowhere), "two people at their terminals");
     }
 }

@@ -1,19 +1,20 @@
 //! Whether a spec fits the state, the directory and the rules at all, before anything is recorded.
 
 use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::Origin;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::{Context, Project, Rules, inputs};
 use crate::store::StoreError;
 use crate::store::model::StateHead;
 
-/// Whether the spec fits the state at all; nothing is recorded before.
+/// Whether the spec fits the state at all; nothing is recorded before. Gives the state, and where the spec comes from.
 pub(super) async fn check_fit(
     ctx: &Context,
     project: &Project,
     spec: &PlanSpec,
     rules: &Rules,
-) -> Result<StateHead, KlError> {
+) -> Result<(StateHead, Origin), KlError> {
     if spec.state.name != project.state {
         return Err(KlError::usage(format!(
             "the spec is for state {:?}, and this directory has state {:?}",
@@ -69,7 +70,7 @@ pub(super) async fn check_fit(
             .hint("run `kl plan` again and have the new plan reviewed"));
         }
     }
-    Ok(head)
+    Ok((head, stored.spec.origin))
 }
 
 /// Variables that were given at the plan are needed again: their values are in no spec.

@@ -2,7 +2,7 @@
 
 use super::near;
 use super::place::{self, Place};
-use super::status::{Status, in_flight, quarantined};
+use super::status::{Settled, Status, in_flight, quarantined};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::redact::credentials::scrubbed;
 use crate::domain::run::event::{RecordedEvent, ResourceStep, RunEvent};
@@ -36,7 +36,7 @@ pub fn nodes(apply: &ApplyView, spec: Option<&PlanSpec>, place: &Place) -> Vec<N
     if let (Some(error), false) = (error, matches!(status, Status::Conflict(_) | Status::Applied(_))) {
         nodes.push(Node::block(Rank::Vital, "error", Block::fence(Language::Text, &scrubbed(error))));
     }
-    nodes.extend(left_behind(apply));
+    nodes.extend(left_behind(apply, &status));
     nodes.extend(next(apply, &status));
     nodes.extend(facts(apply));
     nodes.extend(timeline(apply, place));
@@ -71,6 +71,12 @@ pub fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> 
         ),
         Status::Quarantined => Inline::own(
             "**Some objects have really changed, and the state does not know it yet.** They stay reserved, so that nobody works on them in the meantime.",
+        ),
+        Status::Settled(Settled::TakenOver) => Inline::own(
+            "**The apply failed half-way**, and a recovery has taken over what it had done; the state is in step.",
+        ),
+        Status::Settled(Settled::Discarded) => Inline::own(
+            "**The apply failed half-way**, and the record of what it had done was dropped; the rows are free.",
         ),
         Status::Lost => Inline::own(
             "**The run stopped renewing its lease while it was at work**, and another run has taken its reservations. Nothing was committed.",
@@ -116,9 +122,10 @@ fn stale(apply: &ApplyView) -> Option<Node> {
 }
 
 /// Objects that a failed run has left behind.
-fn left_behind(apply: &ApplyView) -> Option<Node> {
+fn left_behind(apply: &ApplyView, status: &Status) -> Option<Node> {
     let mut lines = Vec::new();
-    let (changed, unknown) = (quarantined(apply), in_flight(apply));
+    let changed = if matches!(status, Status::Settled(_)) { Vec::new() } else { quarantined(apply) };
+    let unknown = in_flight(apply);
     if !changed.is_empty() {
         let phrase = Phrase::own(format!("Changed for real and kept reserved ({}): ", count(changed.len(), "object")));
         lines.push(phrase.names(&changed, NAMED).markdown());
@@ -132,10 +139,9 @@ fn left_behind(apply: &ApplyView) -> Option<Node> {
 
 /// What to do now: what kl was told, else what follows from the result.
 fn next(apply: &ApplyView, status: &Status) -> Option<Node> {
-    let mut steps = apply.next.clone();
-    if steps.is_empty() {
-        steps = advice(apply.run.as_ref(), status);
-    }
+    // What the job was told to do has been done since.
+    let settled = matches!(status, Status::Settled(_));
+    let steps = if apply.next.is_empty() || settled { advice(apply, status) } else { apply.next.clone() };
     (!steps.is_empty()).then(|| {
         let lines: Vec<Inline> = steps.iter().map(|step| Inline::hint(step)).collect();
         let blocks = [Block::paragraph(&Inline::own("**Next**")), Block::list(&lines)];
@@ -145,8 +151,8 @@ fn next(apply: &ApplyView, status: &Status) -> Option<Node> {
 
 /// What a result asks for.
 #[must_use]
-pub fn advice(run: Option<&Run>, status: &Status) -> Vec<String> {
-    let Some(run) = run else {
+pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
+    let Some(run) = &apply.run else {
         return Vec::new();
     };
     let id = run.id;
@@ -157,6 +163,8 @@ pub fn advice(run: Option<&Run>, status: &Status) -> Vec<String> {
                 .to_owned(),
             format!("`kl show {id}` tells what changed, and by whom"),
         ],
+        Status::Settled(_) => vec!["Run the job again, or plan again, for what is left to do".to_owned()],
+        Status::Lost if !began(apply) => vec!["Run the job again: nothing was changed".to_owned()],
         Status::Quarantined | Status::Lost => vec![
             format!("`kl recover {id}` takes what was really changed into the state, and frees it"),
             format!("`kl recover {id} --discard` frees it without that, once the objects are cleaned up by hand"),
@@ -168,6 +176,11 @@ pub fn advice(run: Option<&Run>, status: &Status) -> Vec<String> {
         ],
         _ => Vec::new(),
     }
+}
+
+/// Whether Terraform began to change real objects.
+fn began(apply: &ApplyView) -> bool {
+    apply.events.iter().any(|recorded| matches!(recorded.event, RunEvent::ApplyStarted))
 }
 
 /// The run's story: a picture beside other runs, and every step in words.

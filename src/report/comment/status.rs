@@ -45,10 +45,21 @@ pub enum Status {
     Failed,
     /// The apply failed after it had changed real objects; they are kept reserved.
     Quarantined,
+    /// The apply ended half-way, and somebody has put that in order since.
+    Settled(Settled),
     /// The run lost its lease.
     Lost,
     /// Somebody ended the run.
     Aborted,
+}
+
+/// How what an apply had left was put in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// A recovery has taken it over.
+    TakenOver,
+    /// It was dropped.
+    Discarded,
 }
 
 /// How loud a status is.
@@ -114,6 +125,9 @@ impl Status {
             RunStatus::Noop | RunStatus::DryRun => Self::Applied(None),
             RunStatus::Conflict => Self::Conflict(title(&run.conflict, run.error.as_deref())),
             RunStatus::Stale => Self::Refused,
+            RunStatus::Lost | RunStatus::Aborted | RunStatus::Failed if settled(apply).is_some() => {
+                settled(apply).map_or(Self::Failed, Self::Settled)
+            }
             RunStatus::Lost => Self::Lost,
             RunStatus::Aborted | RunStatus::Failed if !quarantined(apply).is_empty() => Self::Quarantined,
             RunStatus::Aborted => Self::Aborted,
@@ -132,7 +146,7 @@ impl Status {
             | Self::Waiting
             | Self::Applying
             | Self::Applied(_) => Loudness::Calm,
-            Self::Near | Self::Blocked(_) => Loudness::Careful,
+            Self::Near | Self::Blocked(_) | Self::Settled(_) => Loudness::Careful,
             _ => Loudness::Loud,
         }
     }
@@ -143,7 +157,7 @@ impl Status {
         match self {
             Self::Dropped | Self::NoChanges | Self::Closed => "⚪",
             Self::Ready => "🟢",
-            Self::Near => "🟡",
+            Self::Near | Self::Settled(_) => "🟡",
             Self::Blocked(_) => "🟠",
             Self::Stale | Self::Refused => "🔴",
             Self::Waiting | Self::Applying => "🔵",
@@ -176,6 +190,8 @@ impl Status {
             Self::NotStarted => "not applied".to_owned(),
             Self::Failed => "the apply failed".to_owned(),
             Self::Quarantined => "the apply failed half-way, some objects have changed".to_owned(),
+            Self::Settled(Settled::TakenOver) => "the apply failed half-way, what it had done was recovered".to_owned(),
+            Self::Settled(Settled::Discarded) => "the apply failed half-way, its record was dropped".to_owned(),
             Self::Lost => "the run was lost: its lease ended while it was at work".to_owned(),
             Self::Aborted => "the run was ended from outside".to_owned(),
         }
@@ -187,6 +203,15 @@ fn title(conflict: &[Blocker], error: Option<&str>) -> String {
         ([], Some(error)) => error.to_owned(),
         _ => conflict::title(conflict),
     }
+}
+
+/// How what a run had left was put in order, if it was.
+fn settled(apply: &ApplyView) -> Option<Settled> {
+    apply.events.iter().rev().find_map(|recorded| match &recorded.event {
+        RunEvent::TakenOver { .. } => Some(Settled::TakenOver),
+        RunEvent::Discarded { .. } => Some(Settled::Discarded),
+        _ => None,
+    })
 }
 
 /// What a run changed for real without a commit.

@@ -129,6 +129,26 @@ fn after_the_merge_a_failure_that_left_objects() {
 }
 
 #[test]
+fn after_the_merge_a_failure_that_was_put_in_order() {
+    let view = |settled: RunEvent| {
+        let mut events = fixture::beginning();
+        events.push((700, RunEvent::ApplyStarted));
+        events.push((701, RunEvent::Quarantined { addresses: vec!["aws_vpc.main".to_owned()] }));
+        events.push((800, settled));
+        let mut outcome = fixture::apply(fixture::run(RunStatus::Failed), events);
+        outcome.next = vec!["run `kl recover 1`, then run the job again".to_owned()];
+        github(&fixture::merged(outcome))
+    };
+    let by = crate::domain::id::Actor("erin".to_owned());
+    let recovery = crate::domain::id::RunId(uuid::Uuid::from_u128(9));
+    let recovered = view(RunEvent::TakenOver { by: recovery, actor: by.clone() });
+    let dropped = view(RunEvent::Discarded { by, freed: 1 });
+    for (text, told) in [(&recovered, "a recovery has taken over"), (&dropped, "its record was dropped")] {
+        assert!(text.contains(told) && !text.contains("kl recover"), "{text}");
+    }
+}
+
+#[test]
 fn after_the_merge_a_lost_run() {
     assert_snapshot!(github(&fixture::lost()));
 }

@@ -68,7 +68,7 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
             vec![other(story, *run, None)]
         }
         RunEvent::Reserved { beside, .. } if beside.is_empty() => {
-            vec![Phrase::own("no other run was live on this state")]
+            vec![Phrase::own("no other run held anything on this state at that moment")]
         }
         RunEvent::Reserved { beside, .. } => beside
             .iter()
@@ -98,6 +98,9 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
         }
         RunEvent::VersionsDiffer { differences } => {
             differences.iter().map(|difference| Phrase::default().prose(difference)).collect()
+        }
+        RunEvent::Quarantined { addresses } | RunEvent::InFlight { addresses } => {
+            addresses.iter().map(|address| Phrase::name_of(address.clone())).collect()
         }
         RunEvent::NotRecovered { rows } => rows.iter().map(|row| changed(row, "left alone")).collect(),
         _ => Vec::new(),

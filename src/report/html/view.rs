@@ -124,8 +124,8 @@ impl RunView {
             let claims = self.run.claims.iter().filter(|claim| claim.mode == mode);
             claims.map(|claim| claim.pattern.to_string()).collect()
         };
-        let mut writes = of(AccessMode::Write);
-        // A whole document says nothing of what it changed: the rows of its version do.
+        // What was only reserved was not written: of a run that made a version, its rows say what it wrote.
+        let mut writes = if facts.committed.is_some() { Vec::new() } else { of(AccessMode::Write) };
         for row in facts.committed.iter().flat_map(|committed| &committed.rows) {
             let name = row.split_once(' ').map_or(row.as_str(), |(_, name)| name);
             if !writes.iter().any(|known| known == name) {
