@@ -39,6 +39,9 @@ pub enum Unfit {
         /// The document's.
         given: Lineage,
     },
+    /// It does not say to which history it belongs. Terraform always does; its `state push` lets such a document pass.
+    #[error("the state has lineage {0}, and the document has none")]
+    NoLineage(Lineage),
     /// It would go back.
     #[error("the state is at serial {has}, and the document at serial {given}: serials only grow")]
     LowerSerial {
@@ -55,13 +58,15 @@ pub enum Unfit {
 /// Compares a document with the trunk that it is to follow.
 ///
 /// # Errors
-/// When it has another lineage, a lower serial, or the same serial with another content.
+/// When it has another lineage or none, a lower serial, or the same serial with another content.
 pub fn judge(known: &Known, document: &StateDocument) -> Result<Incoming, Unfit> {
     let fresh = known.serial == Serial(0) && known.lineage.is_none();
-    if let (Some(has), Some(given)) = (&known.lineage, &document.lineage)
-        && has != given
-    {
-        return Err(Unfit::OtherLineage { has: has.clone(), given: given.clone() });
+    match (&known.lineage, &document.lineage) {
+        (Some(has), None) => return Err(Unfit::NoLineage(has.clone())),
+        (Some(has), Some(given)) if has != given => {
+            return Err(Unfit::OtherLineage { has: has.clone(), given: given.clone() });
+        }
+        _ => {}
     }
     if document.serial < known.serial {
         return Err(Unfit::LowerSerial { has: known.serial, given: document.serial });
@@ -157,7 +162,7 @@ mod tests {
         assert_eq!(judge(&before, &document(2, "l", A)), Err(Unfit::LowerSerial { has: Serial(3), given: Serial(2) }));
         let other = judge(&before, &document(4, "m", A));
         assert_eq!(other, Err(Unfit::OtherLineage { has: Lineage("l".into()), given: Lineage("m".into()) }));
-        // A document without a lineage takes over the state's.
-        assert!(judge(&before, &document(4, "", A)).is_ok());
+        assert_eq!(judge(&before, &document(4, "", A)), Err(Unfit::NoLineage(Lineage("l".into()))));
+        assert!(judge(&Known::default(), &document(4, "", A)).is_ok());
     }
 }
