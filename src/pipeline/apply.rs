@@ -14,10 +14,9 @@ use super::bench::Bench;
 use super::commit::{self, Outcome};
 use super::execute::{self, LaneChoice, Rehearsal};
 use super::record::Recorder;
-use super::recover;
 use super::reserve::{Heartbeat, Loss};
 use super::stale::{self, Verdict};
-use super::{Context, Project, Rules, leftover};
+use super::{Context, Project, Rules, done, leftover};
 use crate::clock;
 use crate::config::policy::OnFailure;
 use crate::domain::coordination::reservation::Blocker;
@@ -273,7 +272,7 @@ async fn under_reservation(
     if !differences.is_empty() {
         recorder.record(RunEvent::VersionsDiffer { differences }).await?;
     }
-    let done = recover::done_by_same_spec(ctx, held.state(), spec).await?;
+    let done = done::by_same_spec(ctx, held.state(), spec, None).await?;
     let rehearsal = Rehearsal {
         ctx,
         recorder,

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Context;
 use super::checkpoint::{changed_patterns, checkpoint};
 use super::leftover::{Here, Leftover};
+use super::{Context, done};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::claim_index::ClaimIndex;
 use crate::domain::coordination::reservation::AccessMode;
+use crate::domain::id::Serial;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::Run;
 use crate::domain::run::event::{ResourceStep, RunEvent};
@@ -37,7 +38,11 @@ pub struct Evidence {
 pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evidence, KlError> {
     let stored = ctx.store.checkpoint_find(run.id).await?;
     let events: Vec<RunEvent> = ctx.store.event_list(run.id).await?.into_iter().map(|one| one.event).collect();
-    let intent = intent(ctx, run).await?;
+    let slice_serial = match &leftover {
+        Leftover::Here(here) => Some(here.workplace.slice_serial),
+        _ => stored.as_ref().and_then(|stored| stored.slice_serial),
+    };
+    let intent = intent(ctx, run, slice_serial).await?;
     match leftover {
         Leftover::Here(here) => {
             let (checkpoint, actions) = complete(ctx, run, stored, &here, &intent).await?;
@@ -63,14 +68,27 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
     }
 }
 
-/// What the run was to do, as far as its spec is still there.
-async fn intent(ctx: &Context, run: &Run) -> Result<Intent, KlError> {
-    let Some(spec) = run.spec else { return Ok(Intent::default()) };
-    match ctx.store.spec_find(spec).await {
-        Ok(stored) => Ok(PlanSpec::read(&stored.spec.document).map(|spec| Intent::of(&spec.write)).unwrap_or_default()),
-        Err(StoreError::NotFound { .. }) => Ok(Intent::default()),
-        Err(error) => Err(error.into()),
+/// What the run was to do, as far as its spec is still there: without what earlier applies of it had done when the run cut
+/// its slice.
+async fn intent(ctx: &Context, run: &Run, slice_serial: Option<Serial>) -> Result<Intent, KlError> {
+    let Some(id) = run.spec else { return Ok(Intent::default()) };
+    let spec = match ctx.store.spec_find(id).await {
+        Ok(stored) => PlanSpec::read(&stored.spec.document).ok(),
+        Err(StoreError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(spec) = spec else { return Ok(Intent::default()) };
+    let intent = Intent::of(&spec.write);
+    let Some(serial) = slice_serial.filter(|serial| *serial > spec.state.serial) else { return Ok(intent) };
+    let Ok(done) = done::by_same_spec(ctx, run.state, &spec, Some(serial)).await else {
+        // The history is gone: all of it may have been left to do.
+        return Ok(intent);
+    };
+    if done.changed.is_empty() {
+        return Ok(intent);
     }
+    let before = ctx.store.snapshot(run.state, Some(serial)).await?.rows;
+    Ok(intent.without(&done.changed, &before.into_iter().map(|(row, _)| row).collect::<Vec<Row>>())?)
 }
 
 /// What was begun and not ended, by the timeline.

@@ -180,7 +180,7 @@ impl Rehearsal<'_> {
         ctx.begins(Stage::Replan).await?;
         let request = PlanRequest {
             targets: limit.map(<[String]>::to_vec).unwrap_or_default(),
-            replace: spec.scope.replace.clone(),
+            replace: self.done.still_to_replace(&spec.scope.replace),
             destroy: spec.scope.mode == PlanMode::Destroy,
             ..bench.request()
         };

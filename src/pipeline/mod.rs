@@ -5,6 +5,7 @@ pub mod apply;
 pub mod bench;
 pub mod checkpoint;
 pub mod commit;
+pub mod done;
 pub mod edit;
 pub mod errand;
 pub mod evidence;

@@ -13,13 +13,11 @@ use super::leftover::{self, Leftover};
 use super::record::Recorder;
 use crate::clock;
 use crate::domain::address::Pattern;
-use crate::domain::id::{RunId, Serial, StateId};
-use crate::domain::plan::resume::Done;
-use crate::domain::plan::spec::PlanSpec;
+use crate::domain::id::{RunId, Serial};
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunKind, RunStatus};
-use crate::domain::state::{RowKey, document};
+use crate::domain::state::document;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::conflict;
@@ -28,9 +26,6 @@ use crate::store::{Held, StoreError, Takeover};
 
 /// The lease of a recovery on the way of an apply, at most: it takes seconds, and nobody should wait long for one that died.
 const LEASE: Duration = Duration::from_mins(2);
-
-/// So many runs of a state are looked through for recoveries of a spec.
-const RECENT: u32 = 1000;
 
 /// What was recovered.
 #[derive(Debug, Clone, Default)]
@@ -130,32 +125,6 @@ pub async fn discard(ctx: &Context, failed: RunId) -> Result<u64, KlError> {
         return Err(told(ctx, &old, Trouble::Gone).await?);
     }
     Ok(freed)
-}
-
-/// What recoveries of this very spec have already brought into the trunk: an earlier apply that failed half-way.
-pub async fn done_by_same_spec(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Done, KlError> {
-    let mut done = Done::default();
-    for change in super::stale::changes(ctx.store.as_ref(), state, spec).await? {
-        if change.spec == Some(spec.id) {
-            done.last = done.last.max(Some((change.serial, change.run)));
-            let address = change.key.address_text();
-            if change.gone && matches!(change.key, RowKey::Object { deposed: None, .. }) {
-                done.gone.insert(address.clone());
-            }
-            done.changed.insert(address);
-        }
-    }
-    // A recovery says what was in flight, also where that changed no row.
-    for run in ctx.store.run_list(state, false, RECENT).await? {
-        if run.kind == RunKind::Recover && run.spec == Some(spec.id) {
-            for recorded in ctx.store.event_list(run.id).await? {
-                if let RunEvent::InFlight { addresses } = recorded.event {
-                    done.begun.extend(addresses);
-                }
-            }
-        }
-    }
-    Ok(done)
 }
 
 /// The run, which must have ended.

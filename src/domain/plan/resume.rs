@@ -7,6 +7,7 @@ use super::action::Action;
 use super::compare::{Comparison, Difference, Relation};
 use super::fingerprint::covered;
 use super::spec::{PlanSpec, WriteEntry};
+use crate::domain::address::Pattern;
 use crate::domain::id::{RunId, Serial};
 
 /// What recoveries of a spec's earlier applies have brought into the trunk, by address; outputs are `output.NAME`.
@@ -27,6 +28,17 @@ impl Done {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.begun.is_empty()
+    }
+
+    /// Of the addresses that a spec replaces by command: those whose new object is not there yet. Terraform would replace
+    /// the others once more. A new one that is tainted gets replaced without a command, too.
+    #[must_use]
+    pub fn still_to_replace(&self, by_command: &[String]) -> Vec<String> {
+        let replaced = |text: &&String| {
+            let address = Pattern::parse(text).map_or_else(|_| (*text).clone(), |pattern| pattern.to_string());
+            self.changed.contains(&address) && !self.gone.contains(&address)
+        };
+        by_command.iter().filter(|text| !replaced(text)).cloned().collect()
     }
 }
 

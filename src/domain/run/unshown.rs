@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::in_flight::{Effect, InFlight};
-use crate::domain::json::JsonError;
+use crate::domain::json::{Json, JsonError};
 use crate::domain::plan::action::Action;
 use crate::domain::plan::spec::WriteEntry;
 use crate::domain::state::delta::{Distance, distance};
@@ -36,6 +36,34 @@ impl Intent {
     pub fn effect(&self, address: &str) -> Option<Effect> {
         self.0.get(address).copied()
     }
+
+    /// Without what earlier applies of the same plan have changed and brought to its end, as the state before shows.
+    ///
+    /// # Errors
+    /// When a body is not JSON.
+    pub fn without(self, changed: &BTreeSet<String>, before: &[Row]) -> Result<Self, JsonError> {
+        let before = current(before);
+        let mut left = BTreeMap::new();
+        for (address, effect) in self.0 {
+            let ended = changed.contains(&address)
+                && match (effect, before.get(&address)) {
+                    (Effect::Deleted, now) => now.is_none(),
+                    (Effect::Created | Effect::Updated, Some(now)) => !tainted(now)?,
+                    (Effect::Created | Effect::Updated, None) => false,
+                };
+            if !ended {
+                left.insert(address, effect);
+            }
+        }
+        Ok(Self(left))
+    }
+}
+
+/// Whether an object was made, and not to its end.
+fn tainted(body: &Body) -> Result<bool, JsonError> {
+    let body = Json::parse(body.text())?;
+    let Some(Json::Array(instances)) = body.get("instances") else { return Ok(false) };
+    Ok(instances.iter().any(|instance| instance.get("status").and_then(Json::as_str) == Some("tainted")))
 }
 
 /// What is in flight together with what has been done, or may have been, and is not shown by the state that Terraform
@@ -186,5 +214,24 @@ mod tests {
         heard.error_told(None, ErrorSource::Answer);
         heard.ended_by_itself(false);
         assert_eq!(open(&with_unshown(&heard, &meant, &before, &before).unwrap()), []);
+    }
+
+    #[test]
+    fn what_an_earlier_apply_had_brought_to_its_end_is_not_meant_any_more() {
+        let meant = || {
+            let effects = ["a.made", "a.gone", "a.tainted", "a.replaced", "a.not_begun"].map(|a| (a, Effect::Created));
+            let mut all = effects.to_vec();
+            all.extend([("a.deleted", Effect::Deleted), ("a.kept", Effect::Deleted), ("a.updated", Effect::Updated)]);
+            intent(&all)
+        };
+        let mut before = rows(&[("made", "1"), ("tainted", "1"), ("replaced", "2"), ("kept", "1"), ("updated", "2")]);
+        let tainted = before.iter_mut().find(|row| row.key.address_text() == "a.tainted").unwrap();
+        let text = tainted.body.text().replacen("{\"schema_version\"", "{\"status\":\"tainted\",\"schema_version\"", 1);
+        tainted.body = Body::new(text).unwrap();
+        let changed = ["a.made", "a.gone", "a.tainted", "a.replaced", "a.deleted", "a.kept", "a.updated"];
+        let left = meant().without(&changed.map(str::to_owned).into(), &before).unwrap();
+        let left: Vec<&str> = left.0.keys().map(String::as_str).collect();
+        assert_eq!(left, ["a.gone", "a.kept", "a.not_begun", "a.tainted"]);
+        assert_eq!(meant().without(&BTreeSet::new(), &before).unwrap(), meant());
     }
 }

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use super::Scene;
 use crate::harness::database::Database;
-use crate::harness::kl::Running;
+use crate::harness::kl::{Kl, Running};
 use crate::harness::providers::{KLT, Object, needs};
 use crate::harness::site::Site;
 use crate::harness::terraform::Plain;
@@ -20,6 +20,7 @@ on_both_databases!(
     a_terraform_that_goes_on_alone_is_left_in_peace_and_finishes,
     an_object_that_was_cut_off_is_not_created_again_before_a_person_has_looked,
     a_replacement_that_was_cut_off_between_its_halves_is_finished_by_the_same_spec,
+    a_replacement_by_command_that_finished_alone_is_not_made_once_more,
     what_happened_on_another_machine_is_for_a_person_to_decide,
     what_left_no_record_is_for_a_person_to_look_at,
     a_recovery_leaves_alone_what_others_have_changed_since,
@@ -166,6 +167,25 @@ fn a_replacement_that_was_cut_off_between_its_halves_is_finished_by_the_same_spe
     assert_eq!(scene.made(), 4);
     scene.assert_done(3, 4);
     assert_eq!(scene.site.leftovers(), Vec::<String>::new());
+}
+
+fn a_replacement_by_command_that_finished_alone_is_not_made_once_more(database: &Database) {
+    let scene = Scene::counting(database);
+    scene.plan(1);
+    drop(scene.apply(1).exits(0));
+    let spec = scene.site.path("replace.json").into_string();
+    let given = |kl: Kl| kl.args([&scene.var(), "--var=value=1"]);
+    let replace = ["--replace=terraform_data.slow", "--replace=terraform_data.first", "--out", &spec];
+    drop(given(scene.site.kl().args(["plan", "live"])).args(replace).exits(0));
+    scene.gates.close("apply");
+    let running = given(scene.site.kl().args(["apply", &spec, "--dir", "live"])).args(["--lease", "1s"]).spawn();
+    scene.gates.reached("apply");
+    scene.kill_and_abort(running);
+    scene.gates.open("apply");
+    let said = given(scene.site.kl().args(["apply", &spec, "--dir", "live"])).args(["--wait", "1m"]).exits(0);
+    assert!(said.stdout.contains("an earlier apply of the spec had done all of it"), "{said:?}");
+    assert_eq!(scene.made(), 2);
+    scene.assert_done(1, 2);
 }
 
 fn what_happened_on_another_machine_is_for_a_person_to_decide(database: &Database) {

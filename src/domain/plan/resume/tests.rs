@@ -114,3 +114,15 @@ fn a_change_that_nobody_reviewed_stays_one() {
     assert_eq!(relation(&reviewed, &plan(json!([update("x.c")])), &["x.a"]), Relation::ShapeDiffers);
     assert_eq!(relation(&reviewed, &plan(json!([update("x.c")])), &["x.a", "x.c"]), Relation::ShapeDiffers);
 }
+
+#[test]
+fn what_was_replaced_by_command_is_not_replaced_once_more() {
+    let done = Done {
+        changed: ["x.done", "x.gone"].map(str::to_owned).into(),
+        gone: ["x.gone"].map(str::to_owned).into(),
+        begun: ["x.begun"].map(str::to_owned).into(),
+        last: None,
+    };
+    let by_command = ["x.done", "x.gone", "x.begun", "x.not_begun"].map(str::to_owned);
+    assert_eq!(done.still_to_replace(&by_command), ["x.gone", "x.begun", "x.not_begun"]);
+}

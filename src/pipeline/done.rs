@@ -1,0 +1,48 @@
+//! What earlier applies of a spec have already brought into the trunk: they failed half-way, and were recovered.
+
+use super::{Context, stale};
+use crate::domain::id::{Serial, StateId};
+use crate::domain::plan::resume::Done;
+use crate::domain::plan::spec::PlanSpec;
+use crate::domain::run::RunKind;
+use crate::domain::run::event::RunEvent;
+use crate::domain::state::RowKey;
+use crate::error::KlError;
+
+/// So many runs of a state are looked through for recoveries of a spec.
+const RECENT: u32 = 1000;
+
+/// What recoveries of this very spec have brought into the trunk, up to a serial where one is given.
+///
+/// # Errors
+/// Where the history since the plan is gone, or the database fails.
+pub async fn by_same_spec(
+    ctx: &Context,
+    state: StateId,
+    spec: &PlanSpec,
+    up_to: Option<Serial>,
+) -> Result<Done, KlError> {
+    let mut done = Done::default();
+    let early = |serial: Serial| up_to.is_none_or(|last| serial <= last);
+    for change in stale::changes(ctx.store.as_ref(), state, spec).await? {
+        if change.spec == Some(spec.id) && early(change.serial) {
+            done.last = done.last.max(Some((change.serial, change.run)));
+            let address = change.key.address_text();
+            if change.gone && matches!(change.key, RowKey::Object { deposed: None, .. }) {
+                done.gone.insert(address.clone());
+            }
+            done.changed.insert(address);
+        }
+    }
+    // A recovery says what was in flight, also where that changed no row.
+    for run in ctx.store.run_list(state, false, RECENT).await? {
+        if run.kind == RunKind::Recover && run.spec == Some(spec.id) {
+            for recorded in ctx.store.event_list(run.id).await? {
+                if let RunEvent::InFlight { addresses } = recorded.event {
+                    done.begun.extend(addresses);
+                }
+            }
+        }
+    }
+    Ok(done)
+}
