@@ -14,7 +14,7 @@ use crate::domain::state::difference::changed_attributes;
 use crate::domain::state::{Body, RowKey, Touched};
 use crate::error::KlError;
 use crate::report::life::{Blame, Cause, Change, Meaning, Moment, SincePlan};
-use crate::store::model::{RowChange, RowMark, RowOrigin, StateHead, Version};
+use crate::store::model::{OriginQuery, RowChange, RowMark, RowOrigin, StateHead, Version};
 use crate::store::{Store, StoreError};
 
 use super::moves::Records;
@@ -203,22 +203,18 @@ pub async fn blame(
     since: Option<DateTime<Utc>>,
     limit: usize,
 ) -> Result<(Vec<Blame>, Option<String>), KlError> {
-    let mut mark = after.map(|address| RowMark { address, number: i64::MAX });
+    let mut query = OriginQuery {
+        within: pattern.clone(),
+        after: after.map(|address| RowMark { address, number: i64::MAX }),
+        since,
+        limit: PAGE,
+    };
     let mut found: Vec<RowOrigin> = Vec::new();
     loop {
-        let page = store.row_origins(state, mark.as_ref(), PAGE).await?;
-        let Some(last) = page.last() else {
-            return Ok((found.iter().map(blamed).collect(), None));
-        };
-        mark = Some(last.mark.clone());
+        let page = store.row_origins(state, &query).await?;
+        let whole = page.len() < PAGE as usize;
+        query.after = page.last().map(|row| row.mark.clone());
         for row in page {
-            let meets = match row.key.pattern() {
-                Some(own) => pattern.intersects(&own),
-                None => *pattern == Pattern::Everything,
-            };
-            if !meets || since.is_some_and(|since| row.version.at < since) {
-                continue;
-            }
             if let Some(last) = found.last()
                 && found.len() >= limit
                 && last.mark.address != row.mark.address
@@ -227,6 +223,9 @@ pub async fn blame(
                 return Ok((found.iter().map(blamed).collect(), Some(more)));
             }
             found.push(row);
+        }
+        if whole {
+            return Ok((found.iter().map(blamed).collect(), None));
         }
     }
 }

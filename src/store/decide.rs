@@ -1,6 +1,7 @@
 //! What becomes of reservations and rows, given what stands: values in, values out, for both databases.
 
 pub(in crate::store) mod footprint;
+pub(in crate::store) mod ranges;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

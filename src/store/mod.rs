@@ -47,9 +47,9 @@ pub use url::{DatabaseUrl, DatabaseUrlError};
 
 use model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
-    LockOnce, LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, PlainLock, PlanResult, PostedComment,
-    ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead,
-    StoredRequest, StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
+    LockOnce, LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, OriginQuery, PlainLock, PlanResult,
+    PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowOrigin, RunQuery, Snapshot,
+    StateHead, StoredRequest, StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
 };
 
 /// The memory of kl.
@@ -124,14 +124,10 @@ pub trait Store: Send + Sync {
     /// The versions that recoveries of these specs made, by their serials, each with what it did to which rows.
     async fn recovered_versions(&self, specs: &[SpecId]) -> Result<Vec<Version>, StoreError>;
 
-    /// The rows of a state's trunk, by the bytes of their addresses, each with the version that gave it its content; those
-    /// behind a mark, if one is given. The work depends on the size of the trunk, not on its age.
-    async fn row_origins(
-        &self,
-        state: StateId,
-        after: Option<&RowMark>,
-        limit: u32,
-    ) -> Result<Vec<RowOrigin>, StoreError>;
+    /// The rows of a state's trunk that a pattern meets, by the bytes of their addresses, each with the version that gave it
+    /// its content. The work depends on how many rows the pattern meets, or, where it names a module without its key, on how
+    /// many stand in that module's instances: not on the size of the trunk, nor on its age.
+    async fn row_origins(&self, state: StateId, query: &OriginQuery) -> Result<Vec<RowOrigin>, StoreError>;
 
     /// Stores a spec. Storing the same id twice is an error.
     async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError>;

@@ -225,6 +225,19 @@ pub struct RowMark {
     pub number: i64,
 }
 
+/// Which rows of a trunk to tell with their versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OriginQuery {
+    /// Only rows that this meets; the results of checks belong to the whole state alone.
+    pub within: Pattern,
+    /// Only rows behind this place: the next page.
+    pub after: Option<RowMark>,
+    /// Only rows that got their content then or later.
+    pub since: Option<DateTime<Utc>>,
+    /// At most so many.
+    pub limit: u32,
+}
+
 /// A row of the trunk and the version that gave it its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowOrigin {

@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 10;
+pub(in crate::store) const VERSION: i64 = 11;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -23,6 +23,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (8, "travel", include_str!("../../migrations/postgres/0008_travel.sql")),
         (9, "modes", include_str!("../../migrations/postgres/0009_modes.sql")),
         (10, "lives", include_str!("../../migrations/postgres/0010_lives.sql")),
+        (11, "trunk", include_str!("../../migrations/postgres/0011_trunk.sql")),
     ])
 }
 
@@ -39,6 +40,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (8, "travel", include_str!("../../migrations/sqlite/0008_travel.sql")),
         (9, "modes", include_str!("../../migrations/sqlite/0009_modes.sql")),
         (10, "lives", include_str!("../../migrations/sqlite/0010_lives.sql")),
+        (11, "trunk", include_str!("../../migrations/sqlite/0011_trunk.sql")),
     ])
 }
 

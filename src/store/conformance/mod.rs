@@ -141,6 +141,7 @@ cases! {
     views::timelines_of_many_runs_are_those_of_each covers event_lists;
     views::specs_of_many_runs_are_those_of_each covers spec_list;
     views::every_row_names_the_version_that_made_it_so covers row_origins;
+    views::the_rows_that_a_pattern_meets_are_found_among_all_others covers row_origins;
 
     requests::a_request_comes_back_as_the_forge_described_it covers request_put, request_find;
     requests::a_merged_request_stays_merged covers request_put;

@@ -1,10 +1,10 @@
 //! What people look at: pages of runs, outlines of timelines, and which version each row comes from.
 
-use super::fixture::Fixture;
+use super::fixture::{Fixture, pattern};
 use crate::domain::id::{Actor, RunId, Serial, SpecId};
 use crate::domain::run::event::{ResourceStep, RunEvent};
 use crate::domain::run::{Origin, RunEnd, RunStatus};
-use crate::store::model::{NewSpec, RowMark, RowOrigin, RunQuery};
+use crate::store::model::{NewSpec, OriginQuery, RowMark, RowOrigin, RunQuery};
 
 pub(super) async fn pages_of_runs_follow_each_other(f: &Fixture) {
     let (state, other) = (f.state("prod").await.id, f.state("other").await.id);
@@ -111,27 +111,93 @@ pub(super) async fn specs_of_many_runs_are_those_of_each(f: &Fixture) {
     }
 }
 
+/// `ROW SERIAL ACTOR` of each.
+fn told(rows: &[RowOrigin]) -> Vec<String> {
+    rows.iter().map(|row| format!("{} {} {}", row.key, row.version.serial, row.version.actor)).collect()
+}
+
+/// Rows of the trunk that a pattern meets, at most so many.
+fn within(text: &str, limit: u32) -> OriginQuery {
+    OriginQuery { within: pattern(text), after: None, since: None, limit }
+}
+
 pub(super) async fn every_row_names_the_version_that_made_it_so(f: &Fixture) {
     let state = f.state("prod").await.id;
-    assert!(f.store.row_origins(state, None, 10).await.unwrap().is_empty());
+    assert!(f.store.row_origins(state, &within("*", 10)).await.unwrap().is_empty());
     f.commit(state, "alice", &["a.x=1", "a.y=1", "output.o=1", "a.Z=1"]).await;
     f.commit(state, "bob", &["a.y=2", "a.gone=1"]).await;
+    f.tick().await;
+    let late = f.store.now().await.unwrap();
     f.commit(state, "carol", &["a.gone", "module.m[\"é\"].a.x=1"]).await;
     f.commit(f.state("other").await.id, "zoe", &["a.x=1"]).await;
-    let told = |rows: &[RowOrigin]| -> Vec<String> {
-        rows.iter().map(|row| format!("{} {} {}", row.key, row.version.serial, row.version.actor)).collect()
-    };
-    let whole = told(&f.store.row_origins(state, None, 10).await.unwrap());
+    let whole = told(&f.store.row_origins(state, &within("*", 10)).await.unwrap());
     let expected = ["a.Z 1 alice", "a.x 1 alice", "a.y 2 bob", "module.m[\"é\"].a.x 3 carol", "output.o 1 alice"];
     assert_eq!(whole, expected);
     let (mut walked, mut after) = (Vec::new(), None);
     loop {
-        let page = f.store.row_origins(state, after.as_ref(), 2).await.unwrap();
+        let page = f.store.row_origins(state, &OriginQuery { after, ..within("*", 2) }).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some(last.mark.clone());
         walked.extend(told(&page));
     }
     assert_eq!(walked, expected);
     let behind = RowMark { address: "a.x".to_owned(), number: i64::MAX };
-    assert_eq!(told(&f.store.row_origins(state, Some(&behind), 1).await.unwrap()), ["a.y 2 bob"]);
+    let page = OriginQuery { after: Some(behind), ..within("*", 1) };
+    assert_eq!(told(&f.store.row_origins(state, &page).await.unwrap()), ["a.y 2 bob"]);
+    let since = OriginQuery { since: Some(late), ..within("*", 10) };
+    assert_eq!(told(&f.store.row_origins(state, &since).await.unwrap()), ["module.m[\"é\"].a.x 3 carol"]);
+}
+
+pub(super) async fn the_rows_that_a_pattern_meets_are_found_among_all_others(f: &Fixture) {
+    f.corrupted_on_purpose();
+    let state = f.state("prod").await.id;
+    // Different only behind what an index holds.
+    let long = |end: &str| format!("module.{}.a.{end}", "mé".repeat(4_000));
+    let rows = [
+        "a.x[0]=1",
+        "a.x[1]=1",
+        r#"a.x["k.[l]"]=1"#,
+        "a.x2=1",
+        "data.a.x=1",
+        "module.m.a.x[0]=1",
+        "module.m.module.n[1].a.x[0]=1",
+        "module.m2.a.x[0]=1",
+        r#"module.k["a"].a.x[0]=1"#,
+        r#"module.k["a"].module.n.a.x[0]=1"#,
+        r#"module.k["a.b"].a.x[1]=1"#,
+        "output.a=1",
+        &format!("{}=1", long("x")),
+        &format!("{}=1", long("y")),
+    ];
+    f.commit(state, "alice", &rows).await;
+    f.commit(state, "bob", &["a.x[1]=2", "module.m.a.x[0]=2"]).await;
+    let (long_x, long_line) = (long("x"), format!("{} 1 alice", long("x")));
+    let cases = [
+        ("a.x[0]", vec!["a.x[0] 1 alice"]),
+        ("a.x", vec![r#"a.x["k.[l]"] 1 alice"#, "a.x[0] 1 alice", "a.x[1] 2 bob"]),
+        ("data.a.x", vec!["data.a.x 1 alice"]),
+        ("output.a", vec!["output.a 1 alice"]),
+        ("module.m.*", vec!["module.m.a.x[0] 2 bob", "module.m.module.n[1].a.x[0] 1 alice"]),
+        ("module.m.module.n.a.x[0]", vec!["module.m.module.n[1].a.x[0] 1 alice"]),
+        (r#"module.k["a"].*"#, vec![r#"module.k["a"].a.x[0] 1 alice"#, r#"module.k["a"].module.n.a.x[0] 1 alice"#]),
+        ("module.k.a.x", vec![r#"module.k["a"].a.x[0] 1 alice"#, r#"module.k["a.b"].a.x[1] 1 alice"#]),
+        ("module.k.a.x[1]", vec![r#"module.k["a.b"].a.x[1] 1 alice"#]),
+        (long_x.as_str(), vec![long_line.as_str()]),
+        ("a.never", vec![]),
+        ("module.never.*", vec![]),
+    ];
+    for (pattern, lines) in &cases {
+        // However small a page is, it is full unless there are no more.
+        let first = told(&f.store.row_origins(state, &within(pattern, 1)).await.unwrap());
+        assert_eq!(first, lines[..lines.len().min(1)], "{pattern}");
+        assert_eq!(told(&f.store.row_origins(state, &within(pattern, 10)).await.unwrap()), *lines, "{pattern}");
+    }
+    // Nobody could tell what these rows are: whoever reads one of them fails.
+    f.sql("UPDATE resources SET kind = 'object', address = 'nothing that kl could read' WHERE address = 'a.x2'")
+        .await
+        .unwrap();
+    assert!(f.store.row_origins(state, &within("*", 100)).await.is_err());
+    for (pattern, lines) in &cases {
+        assert_eq!(told(&f.store.row_origins(state, &within(pattern, 10)).await.unwrap()), *lines, "{pattern}");
+    }
 }

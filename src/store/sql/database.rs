@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     Pool, begin_read, begin_write, check, comments, commit, ending, fate, footprint, garbage, locks, mark, migration,
-    requests, reservations, runs, states, timeline, tokens, versions, workplaces,
+    origins, requests, reservations, runs, states, timeline, tokens, versions, workplaces,
 };
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Claim, Reservation};
@@ -25,9 +25,9 @@ use crate::store::care::{Care, Fate, Mark, Moment, Tries};
 use crate::store::fault::Fault;
 use crate::store::model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
-    LockOnce, LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, PlainLock, PlanResult, PostedComment,
-    ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowMark, RowOrigin, RunQuery, Snapshot, StateHead,
-    StoredRequest, StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
+    LockOnce, LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, OriginQuery, PlainLock, PlanResult,
+    PostedComment, ProjectRecord, RequestFacts, RequestQuery, Retention, RowChange, RowOrigin, RunQuery, Snapshot,
+    StateHead, StoredRequest, StoredSpec, StoredToken, TokenMade, Version, VersionQuery,
 };
 use crate::store::{Acquired, Ask, Held, Patience, Store, StoreError, Takeover, schema};
 
@@ -138,13 +138,8 @@ impl Store for Database {
         transaction!(self, begin_read, "read what was recovered", |db| versions::recovered(db, specs))
     }
 
-    async fn row_origins(
-        &self,
-        state: StateId,
-        after: Option<&RowMark>,
-        limit: u32,
-    ) -> Result<Vec<RowOrigin>, StoreError> {
-        transaction!(self, begin_read, "read where rows come from", |db| versions::row_origins(db, state, after, limit))
+    async fn row_origins(&self, state: StateId, query: &OriginQuery) -> Result<Vec<RowOrigin>, StoreError> {
+        transaction!(self, begin_read, "read where rows come from", |db| origins::row_origins(db, state, query))
     }
 
     async fn spec_insert(&self, spec: &NewSpec) -> Result<(), StoreError> {

@@ -21,6 +21,7 @@ mod ending;
 mod footprint;
 mod garbage;
 mod locks;
+mod origins;
 mod requests;
 mod reservations;
 mod runs;

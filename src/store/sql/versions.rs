@@ -11,8 +11,8 @@ use crate::domain::state::RowKey;
 use crate::store::StoreError;
 use crate::store::codec::{self, VersionColumns};
 use crate::store::fault::Fault;
-use crate::store::model::{RowChange, RowMark, RowOrigin, Touched, Version, VersionQuery};
-use crate::store::values::{Id, JsonText, Time};
+use crate::store::model::{RowChange, Touched, Version, VersionQuery};
+use crate::store::values::{Id, Time};
 
 /// `kind, address, qualifier, from_serial, to_serial` of a lifecycle.
 pub(super) type Lifecycle = (String, String, String, i64, Option<i64>);
@@ -136,71 +136,4 @@ pub(super) async fn rows_changed_since(
         Ok(RowChange { key, serial, run, spec, actor, origin, at: version.at, gone })
     };
     Ok(newest.into_iter().map(change).collect::<Result<_, StoreError>>()?)
-}
-
-/// `kind, address, qualifier, id` of a lifecycle, and the columns of [`VersionColumns`].
-type OriginColumns = (
-    String,
-    String,
-    String,
-    i64,
-    i64,
-    i64,
-    Time,
-    String,
-    JsonText,
-    Option<Id>,
-    Option<Id>,
-    String,
-    String,
-    String,
-    i64,
-    i64,
-);
-
-pub(super) async fn row_origins(
-    db: &mut Connection,
-    state: StateId,
-    after: Option<&RowMark>,
-    limit: u32,
-) -> Result<Vec<RowOrigin>, Fault> {
-    states::by_id(db, state).await?;
-    let found: Vec<OriginColumns> = query_as(
-        "SELECT r.kind, r.address, r.qualifier, r.id, v.serial, v.source_serial, v.committed_at, v.actor, v.origin,
-                v.run_id, v.spec_id, v.source, v.mode, v.terraform_version, v.rows_opened, v.rows_closed
-         FROM resources r JOIN state_versions v ON v.state_id = r.state_id AND v.serial = r.from_serial
-         WHERE r.state_id = $1 AND r.to_serial IS NULL AND (r.address, r.id) > ($2, $3)
-         ORDER BY r.address, r.id LIMIT $4",
-    )
-    .bind(Id(state.0))
-    .bind(after.map_or("", |mark| &mark.address))
-    .bind(after.map_or(i64::MIN, |mark| mark.number))
-    .bind(i64::from(limit))
-    .fetch_all(db)
-    .await?;
-    let read = |columns: OriginColumns| {
-        let (
-            kind,
-            address,
-            qualifier,
-            number,
-            serial,
-            source_serial,
-            at,
-            actor,
-            origin,
-            run,
-            spec,
-            source,
-            mode,
-            terraform,
-            opened,
-            closed,
-        ) = columns;
-        let mark = RowMark { address: address.clone(), number };
-        let key = codec::row_key(&(kind, address, qualifier))?;
-        let version = (serial, source_serial, at, actor, origin, run, spec, source, mode, terraform, opened, closed);
-        Ok(RowOrigin { key, mark, version: codec::version(version)? })
-    };
-    Ok(found.into_iter().map(read).collect::<Result<_, StoreError>>()?)
 }

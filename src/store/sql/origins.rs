@@ -1,0 +1,120 @@
+//! Which version each row of a trunk comes from.
+
+use chrono::DateTime;
+use sqlx::query_as;
+
+use super::{Connection, states};
+use crate::domain::address::Pattern;
+use crate::domain::id::StateId;
+use crate::store::StoreError;
+use crate::store::codec;
+use crate::store::decide::ranges::{Range, ranges};
+use crate::store::fault::Fault;
+use crate::store::model::{OriginQuery, RowMark, RowOrigin};
+use crate::store::values::{Id, JsonText, Time};
+
+/// `kind, address, qualifier, id` of a lifecycle, and the columns of [`codec::VersionColumns`].
+type OriginColumns = (
+    String,
+    String,
+    String,
+    i64,
+    i64,
+    i64,
+    Time,
+    String,
+    JsonText,
+    Option<Id>,
+    Option<Id>,
+    String,
+    String,
+    String,
+    i64,
+    i64,
+);
+
+pub(super) async fn row_origins(
+    db: &mut Connection,
+    state: StateId,
+    query: &OriginQuery,
+) -> Result<Vec<RowOrigin>, Fault> {
+    states::by_id(db, state).await?;
+    let mut found = Vec::new();
+    for range in ranges(&query.within) {
+        let mut after = query.after.clone();
+        while let Some(missing) = query.limit.checked_sub(u32::try_from(found.len()).unwrap_or(u32::MAX))
+            && missing > 0
+        {
+            let page = page(db, state, query, &range, after.as_ref(), missing).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.mark.clone());
+            found.extend(page.into_iter().filter(|row| meets(&query.within, row)));
+        }
+    }
+    Ok(found)
+}
+
+/// The results of checks are met by the whole state alone.
+fn meets(within: &Pattern, row: &RowOrigin) -> bool {
+    row.key.pattern().map_or(*within == Pattern::Everything, |own| within.intersects(&own))
+}
+
+/// The rows of a range of addresses, met or not.
+async fn page(
+    db: &mut Connection,
+    state: StateId,
+    query: &OriginQuery,
+    range: &Range,
+    after: Option<&RowMark>,
+    limit: u32,
+) -> Result<Vec<RowOrigin>, Fault> {
+    let resource = query.within.resource().map(|resource| resource.to_string()).unwrap_or_default();
+    let mark = after.map_or("", |mark| &mark.address);
+    // `SQLite` takes a `CROSS JOIN` in its order.
+    let found: Vec<OriginColumns> = query_as(
+        "SELECT r.kind, r.address, r.qualifier, r.id, v.serial, v.source_serial, v.committed_at, v.actor, v.origin,
+                v.run_id, v.spec_id, v.source, v.mode, v.terraform_version, v.rows_opened, v.rows_closed
+         FROM resources r CROSS JOIN state_versions v
+         WHERE r.state_id = $1 AND r.to_serial IS NULL
+           AND substr(r.address, 1, 500) >= substr($2, 1, 500) AND substr(r.address, 1, 500) <= substr($3, 1, 500)
+           AND r.address >= $2 AND r.address < $3 AND (r.address, r.id) > ($4, $5)
+           AND ($6 = '' OR r.resource_key = $6)
+           AND v.state_id = r.state_id AND v.serial = r.from_serial AND v.committed_at >= $7
+         ORDER BY substr(r.address, 1, 500), r.address, r.id LIMIT $8",
+    )
+    .bind(Id(state.0))
+    .bind(range.from.as_str().max(mark))
+    .bind(&range.to)
+    .bind(mark)
+    .bind(after.map_or(i64::MIN, |mark| mark.number))
+    .bind(resource)
+    .bind(Time(query.since.unwrap_or(DateTime::UNIX_EPOCH)))
+    .bind(i64::from(limit))
+    .fetch_all(db)
+    .await?;
+    let read = |columns: OriginColumns| {
+        let (
+            kind,
+            address,
+            qualifier,
+            number,
+            serial,
+            source_serial,
+            at,
+            actor,
+            origin,
+            run,
+            spec,
+            source,
+            mode,
+            terraform,
+            opened,
+            closed,
+        ) = columns;
+        let mark = RowMark { address: address.clone(), number };
+        let key = codec::row_key(&(kind, address, qualifier))?;
+        let version = (serial, source_serial, at, actor, origin, run, spec, source, mode, terraform, opened, closed);
+        Ok(RowOrigin { key, mark, version: codec::version(version)? })
+    };
+    Ok(found.into_iter().map(read).collect::<Result<_, StoreError>>()?)
+}
