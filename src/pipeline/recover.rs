@@ -2,7 +2,6 @@
 
 mod rows;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rows::{changed_by_others, reserved_by_others, writes};
@@ -169,20 +168,29 @@ async fn told(ctx: &Context, old: &Run, trouble: Trouble) -> Result<KlError, KlE
     }
 }
 
-/// The recovery that has what a run left, and has not brought it into the trunk.
+/// The recovery that has what a run left, and has not brought it into the trunk: as the timelines tell, from one that took
+/// it over to the next.
 async fn successor(ctx: &Context, old: &Run) -> Result<Option<Run>, KlError> {
-    let of_it =
-        |run: &Run| run.kind == RunKind::Recover && run.spec == old.spec && run.source_serial == old.source_serial;
-    // Once for each run: it may have thousands of reservations.
+    let mut last = None;
+    let mut run = old.id;
+    while let Some(by) = taken_over_by(ctx, run).await? {
+        last = Some(by);
+        run = by;
+    }
+    let Some(last) = last else { return Ok(None) };
     let standing = ctx.store.reservation_list(old.state).await?;
-    let holders: BTreeSet<RunId> = standing.into_iter().map(|reservation| reservation.run).collect();
-    for holder in holders {
-        let run = ctx.store.run_find(holder).await?;
-        if of_it(&run) && run.id != old.id {
-            return Ok(Some(run));
-        }
+    if standing.iter().any(|reservation| reservation.run == last) {
+        return Ok(Some(ctx.store.run_find(last).await?));
     }
     Ok(None)
+}
+
+async fn taken_over_by(ctx: &Context, run: RunId) -> Result<Option<RunId>, KlError> {
+    let events = ctx.store.event_list(run).await?;
+    Ok(events.into_iter().rev().find_map(|recorded| match recorded.event {
+        RunEvent::TakenOver { by, .. } => Some(by),
+        _ => None,
+    }))
 }
 
 /// Why going on without a person could make an object a second time.
