@@ -27,6 +27,7 @@ on_both_databases!(
     a_work_directory_stays_until_its_run_is_recovered,
     what_was_in_flight_and_got_done_is_seen_by_the_same_spec,
     a_provider_that_dies_at_its_work_leaves_its_object_named,
+    cancelled_as_a_runner_does_it_keeps_the_record_before_anything_else,
 );
 
 impl<'a> Scene<'a> {
@@ -364,4 +365,47 @@ fn a_provider_that_dies_at_its_work_leaves_its_object_named(database: &Database)
     let told = site.kl().args(["recover", &run]).exits(0).stdout;
     assert!(told.contains("klt_file.a was being created"), "{told}");
     drop(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0));
+}
+
+/// As long as a runner takes: SIGINT, 7.5 s later SIGTERM, 2.5 s later SIGKILL to all that is left.
+fn cancelled_as_a_runner_does_it_keeps_the_record_before_anything_else(database: &Database) {
+    needs("example/klt");
+    let site = Site::on(database);
+    let object = |name: &str| Object::at(site.path(&format!("objects/{name}.json")));
+    let resource = |name: &str, more: &str| {
+        let path = site.path(&format!("objects/{name}.json"));
+        format!("resource \"klt_file\" \"{name}\" {{\n path = \"{path}\"\n content = \"x\"\n{more}}}\n")
+    };
+    let resources = resource("a", "") + &resource("b", " depends_on = [klt_file.a]\n");
+    site.write("live/main.tf", &format!("terraform {{\n required_providers {{\n {KLT}\n }}\n}}\n{resources}"));
+    let spec = site.path("spec.json").into_string();
+    drop(site.kl().args(["plan", "live", "--out", &spec]).exits(0));
+    // A provider that finishes what it is at, however long that takes.
+    object("b").hold();
+    let mut running = site.kl().args(["apply", &spec, "--dir", "live"]).spawn();
+    object("b").wait_for("create begin");
+    let run = database.value("SELECT CAST(id AS text) FROM runs WHERE status = 'applying'").unwrap();
+    let group = database.value("SELECT max(process_group) FROM run_workplaces").unwrap();
+    let group = Pid::from_raw(group.parse().unwrap());
+    running.signal(Signal::SIGINT);
+    let kept = format!("SELECT count(*) FROM run_checkpoints WHERE CAST(run_id AS text) = '{run}'");
+    wait_until("the checkpoint is kept", Duration::from_secs(5), || {
+        (database.value(&kept).as_deref() == Some("1")).then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(7_500));
+    // A second signal would have ended Terraform at once: it has got one.
+    assert!(running.runs() && killpg(group, None).is_ok());
+    running.signal(Signal::SIGTERM);
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(!running.runs(), "kl is still there when the runner kills what is left");
+    let _ = killpg(group, Signal::SIGKILL);
+    let said = running.exits(1).stderr;
+    assert!(said.contains(&format!("kl recover {run}")), "{said}");
+    object("b").release();
+    let told = site.kl().args(["recover", &run]).exits(0).stdout;
+    assert!(told.contains("klt_file.b was being created"), "{told}");
+    let state = site.kl().args(["state", "list", "live"]).exits(0).stdout;
+    assert_eq!(state, "klt_file.a\n");
+    drop(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0));
+    assert_tidy(database, 2);
 }
