@@ -13,12 +13,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Server;
 use super::request::answer;
+use super::seat::{Seat, Seats};
 use super::slow::Hasty;
 use super::tls::Tls;
 
@@ -30,20 +30,22 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections until it is told to stop, and lets what has begun come to its end.
 pub(super) async fn run(server: Arc<Server>, listener: TcpListener, tls: Option<Arc<Tls>>, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(server.limits.connections));
+    let seats = Seats::new(server.limits.connections);
     let (tasks, cut) = (TaskTracker::new(), CancellationToken::new());
     loop {
         let next = async {
-            // Who is not accepted waits in the system's queue.
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
+            match listener.accept().await {
+                // Whoever comes meanwhile waits in the system's queue.
+                Ok((stream, peer)) => Ok((stream, peer, seats.take().await)),
+                Err(error) => Err(error),
+            }
         };
-        let (place, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
             next = next => next,
         };
-        let (stream, peer) = match accepted {
+        let (stream, peer, seat) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -53,12 +55,12 @@ pub(super) async fn run(server: Arc<Server>, listener: TcpListener, tls: Option<
         };
         let (server, tls, stop, cut) = (Arc::clone(&server), tls.clone(), stop.clone(), cut.clone());
         tasks.spawn(async move {
-            let talk = Box::pin(connection(server, stream, peer.ip(), tls, stop));
+            let talk = Box::pin(connection(server, stream, peer.ip(), Arc::clone(&seat), tls, stop));
             tokio::select! {
                 () = cut.cancelled() => tracing::warn!(peer = %peer.ip(), "a request took too long for the server's end"),
+                () = seat.lost() => tracing::debug!(peer = %peer.ip(), "a silent connection made room for another one"),
                 () = talk => {}
             }
-            drop(place);
         });
     }
     drop(listener);
@@ -80,6 +82,7 @@ async fn connection(
     server: Arc<Server>,
     stream: TcpStream,
     peer: IpAddr,
+    seat: Arc<Seat>,
     tls: Option<Arc<Tls>>,
     stop: CancellationToken,
 ) {
@@ -88,26 +91,32 @@ async fn connection(
         tracing::debug!(%peer, %error, "a connection has ended before it began");
         return;
     }
-    let stream = Hasty::new(stream, server.limits.unread, server.limits.answer);
+    let sent = Arc::clone(&seat);
+    let stream = Hasty::new(stream, server.limits.unread, server.limits.answer, move || sent.sent());
     let Some(tls) = tls else {
-        return requests(server, stream, peer, stop).await;
+        return requests(server, stream, peer, seat, stop).await;
     };
     match tokio::time::timeout(server.limits.head, tls.acceptor().accept(stream)).await {
-        Ok(Ok(stream)) => requests(server, stream, peer, stop).await,
+        Ok(Ok(stream)) => requests(server, stream, peer, seat, stop).await,
         Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS came about"),
         Err(_) => tracing::debug!(%peer, "no TLS came about in time"),
     }
 }
 
 /// The requests of one connection.
-async fn requests<S>(server: Arc<Server>, stream: S, peer: IpAddr, stop: CancellationToken)
+async fn requests<S>(server: Arc<Server>, stream: S, peer: IpAddr, seat: Arc<Seat>, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let head = server.limits.head;
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let server = Arc::clone(&server);
-        async move { Ok::<_, Infallible>(Box::pin(answer(server, request.map(Body::new), peer)).await) }
+        let (server, seat) = (Arc::clone(&server), Arc::clone(&seat));
+        seat.asked();
+        async move {
+            let answered = Box::pin(answer(server, request.map(Body::new), peer)).await;
+            seat.answered();
+            Ok::<_, Infallible>(answered)
+        }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head).max_buf_size(MAX_HEAD);

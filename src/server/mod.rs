@@ -6,6 +6,7 @@ mod listen;
 mod lock;
 mod request;
 pub mod route;
+mod seat;
 mod slow;
 mod state;
 mod throttle;
@@ -53,7 +54,8 @@ pub struct Limits {
     pub unread: Duration,
     /// How long a client may take for its whole answer.
     pub answer: Duration,
-    /// So many connections there are at once; others wait to be accepted.
+    /// So many connections there are at once. For a further one the one goes that has been silent for the longest; where
+    /// requests are worked on on all of them, it waits.
     pub connections: usize,
     /// How long requests that have begun may go on when the server is to end.
     pub grace: Duration,

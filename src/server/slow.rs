@@ -18,12 +18,14 @@ pub(super) struct Hasty<S> {
     since: Option<Instant>,
     /// Ends when nothing has gone out for too long.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Called when all that there was to be written has gone out.
+    sent: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<S> Hasty<S> {
     /// Gives a connection up when no byte goes out for as long as `stall`, or when what there is to write takes `whole`.
-    pub(super) fn new(stream: S, stall: Duration, whole: Duration) -> Self {
-        Self { stream, stall, whole, since: None, timer: None }
+    pub(super) fn new(stream: S, stall: Duration, whole: Duration, sent: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { stream, stall, whole, since: None, timer: None, sent: Box::new(sent) }
     }
 
     /// Looks how long writing has taken, after another try of it.
@@ -75,6 +77,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Hasty<S> {
         let flushed = ready!(self.watch(context, tried));
         // Only what is written as a whole is flushed.
         self.since = None;
+        if flushed.is_ok() {
+            (self.sent)();
+        }
         Poll::Ready(flushed)
     }
 
@@ -96,7 +101,7 @@ mod tests {
     #[tokio::test]
     async fn who_takes_nothing_is_given_up_and_who_takes_its_time_is_not() {
         let (stream, mut client) = duplex(8);
-        let mut hasty = Hasty::new(stream, STALL, WHOLE);
+        let mut hasty = Hasty::new(stream, STALL, WHOLE, || {});
         // Each answer has its time anew.
         for _ in 0..4 {
             let taken = tokio::spawn(async move {
@@ -117,7 +122,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_trickles_away_has_its_time() {
         let (stream, mut client) = duplex(8);
-        let mut hasty = Hasty::new(stream, STALL, WHOLE);
+        let mut hasty = Hasty::new(stream, STALL, WHOLE, || {});
         let trickle = tokio::spawn(async move {
             while client.read_u8().await.is_ok() {
                 tokio::time::sleep(STALL / 4).await;

@@ -11,14 +11,16 @@ use kl_runner::forge::install_tls_provider;
 use kl_runner::server::access::Access;
 use kl_runner::server::{Limits, Server};
 use kl_runner::store::open;
-use reqwest::{Body, Client};
+use reqwest::{Body, Certificate, Client};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::lock;
+use super::{Server as Program, lock};
+use crate::harness::database::block_on;
+use crate::harness::site::Site;
 
 /// A server in this process, with limits that a test can wait for.
 struct Served {
@@ -60,20 +62,29 @@ impl Served {
 
     /// The head of a request, sent by somebody who takes in little at once.
     async fn begins(&self, line: &str, length: usize) -> TcpStream {
+        self.begins_with(line, length, "").await
+    }
+
+    async fn begins_with(&self, line: &str, length: usize, header: &str) -> TcpStream {
         use base64::Engine as _;
         let login = base64::engine::general_purpose::STANDARD.encode(format!("kl:{}", self.token));
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4 << 10).unwrap();
         let mut stream = socket.connect(self.address).await.unwrap();
-        let head =
-            format!("{line} HTTP/1.1\r\nHost: kl\r\nAuthorization: Basic {login}\r\nContent-Length: {length}\r\n\r\n");
+        let head = format!(
+            "{line} HTTP/1.1\r\nHost: kl\r\nAuthorization: Basic {login}\r\nContent-Length: {length}\r\n{header}\r\n"
+        );
         stream.write_all(head.as_bytes()).await.unwrap();
         stream
     }
 
-    /// A request whose body stays away.
+    /// A request that is worked on, and whose body stays away.
     async fn stalled(&self) -> TcpStream {
-        let mut stream = self.begins("POST /states/live?ID=x", 100).await;
+        let mut stream =
+            self.begins_with("POST /states/live?ID=x", 100, "Expect: 100-continue\r\nConnection: close\r\n").await;
+        let mut wanted = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+        stream.read_exact(&mut wanted).await.unwrap();
+        assert!(wanted.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&wanted));
         stream.write_all(b"{").await.unwrap();
         stream
     }
@@ -146,10 +157,8 @@ async fn a_body_that_nobody_wants_is_not_waited_for() {
 async fn documents_wait_until_there_is_room_for_them() {
     let served = serve(Limits { memory: 1 << 10, ..Limits::default() }).await;
     let mut first = served.stalled().await;
-    // It takes its room before this is answered, which needs none.
     let read =
         || Client::new().get(format!("http://{}/states/live", served.address)).basic_auth("kl", Some(&served.token));
-    assert_eq!(read().send().await.unwrap().status().as_u16(), 404);
     let second = tokio::spawn(served.request("x".repeat(2000)).send());
     assert_eq!(read().send().await.unwrap().status().as_u16(), 404);
     assert!(!second.is_finished());
@@ -181,18 +190,58 @@ async fn a_body_that_stays_away_has_its_time() {
     assert!(said.starts_with("HTTP/1.1 503") && said.contains("no answer within"), "{said}");
 }
 
+/// Who says nothing, half a request, or nothing more, keeps nobody out; who has asked is answered all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_make_room_for_those_that_ask() {
+    let served = serve(Limits { connections: 20, ..Limits::default() }).await;
+    let mut asking = served.stalled().await;
+    let whole = "GET /healthz HTTP/1.1\r\nHost: kl\r\n\r\n";
+    let mut silent = Vec::new();
+    for begun in ["", "GET /healthz HTTP/1.1\r\nHost: k", whole, &format!("{whole}GET /")] {
+        for _ in 0..100 {
+            let mut stream = TcpStream::connect(served.address).await.unwrap();
+            // Among so many some have had to go before they could say all of it.
+            drop(stream.write_all(begun.as_bytes()).await);
+            silent.push(stream);
+        }
+        let began = Instant::now();
+        let health = format!("http://{}/healthz", served.address);
+        assert_eq!(Client::new().get(health).send().await.unwrap().status().as_u16(), 200, "{begun:?}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{begun:?}: it had to wait for {:?}", began.elapsed());
+    }
+    asking.write_all(" ".repeat(99).as_bytes()).await.unwrap();
+    assert!(rest(&mut asking).await.starts_with("HTTP/1.1 400"));
+    // The oldest of them have been let go.
+    assert!(!rest(&mut silent[0]).await.contains("200 OK"));
+}
+
+/// More than a server takes by itself, before any of them has begun with TLS.
+#[test]
+fn hundreds_of_silent_connections_do_not_hold_a_server_up() {
+    let site = Site::new();
+    let server = Program::start_with_tls(&site);
+    let silent: Vec<_> = (0..600).map(|_| std::net::TcpStream::connect(server.address()).unwrap()).collect();
+    let began = Instant::now();
+    let trusted = Certificate::from_pem(server.authority.as_ref().unwrap().as_bytes()).unwrap();
+    let client = Client::builder().tls_certs_only([trusted]).build().unwrap();
+    assert_eq!(block_on(server.ask(&client, "GET", "/healthz", None, "")).status, 200);
+    assert!(began.elapsed() < Duration::from_secs(5), "it had to wait for {:?}", began.elapsed());
+    drop(silent);
+    drop(server.stops());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_when_all_places_are_taken_waits_for_one() {
-    let served = serve(Limits { connections: 2, requests: 1, ..small() }).await;
-    // Two that say nothing hold both connections until their time is over.
-    let idle = [TcpStream::connect(served.address).await.unwrap(), TcpStream::connect(served.address).await.unwrap()];
+    // One that is worked on has the only connection.
+    let served = serve(Limits { connections: 1, time: Duration::from_millis(700), ..Limits::default() }).await;
+    let (mut stalled, began) = (served.stalled().await, Instant::now());
     let health = format!("http://{}/healthz", served.address);
     assert_eq!(Client::new().get(health).send().await.unwrap().status().as_u16(), 200);
-    drop(idle);
+    assert!(began.elapsed() >= Duration::from_millis(600), "{:?}", began.elapsed());
+    assert!(rest(&mut stalled).await.starts_with("HTTP/1.1 503"));
     // One that is worked on holds the only place.
     let served = serve(Limits { requests: 1, time: Duration::from_millis(700), ..Limits::default() }).await;
     let mut stalled = served.stalled().await;
-    tokio::task::yield_now().await;
     let answered = served.request("{}").send().await.unwrap();
     assert!([400, 503].contains(&answered.status().as_u16()), "{answered:?}");
     assert!(rest(&mut stalled).await.starts_with("HTTP/1.1 503"));
@@ -203,7 +252,7 @@ async fn what_has_begun_is_answered_before_the_end_and_has_its_time_for_that() {
     let served = serve(Limits::default()).await;
     let mut asking = served.stalled().await;
     let mut idle = TcpStream::connect(served.address).await.unwrap();
-    // It is known to be worked on when the next one is answered.
+    // It is known to be accepted when the next one is answered.
     assert_eq!(served.request("{}").send().await.unwrap().status().as_u16(), 400);
     served.stop.cancel();
     // Nobody is accepted any more, and who has asked nothing is let go.
@@ -216,7 +265,6 @@ async fn what_has_begun_is_answered_before_the_end_and_has_its_time_for_that() {
 
     let served = serve(Limits { grace: Duration::from_millis(300), ..Limits::default() }).await;
     let mut asking = served.stalled().await;
-    assert_eq!(served.request("{}").send().await.unwrap().status().as_u16(), 400);
     served.stop.cancel();
     let began = Instant::now();
     served.serving.await.unwrap();
