@@ -9,7 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::bench::{Bench, blocking, read_module, temp_dir};
 use super::import::{Imported, import};
-use super::{Context, Project};
+use super::{Context, Project, leftover};
 use crate::domain::address::quoted;
 use crate::domain::id::{Lineage, Serial};
 use crate::domain::plan::plan_json::PlanJson;
@@ -17,7 +17,7 @@ use crate::domain::state::document::{self, StateDocument};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::event::Stage;
-use crate::terraform::Dirs;
+use crate::terraform::{Dirs, TerraformError};
 use crate::workspace::{Workspace, WorkspaceRequest};
 
 /// What Terraform's data directory is called unless somebody says otherwise.
@@ -61,6 +61,7 @@ pub struct Adopted {
 /// When the backend cannot be read or has nothing, kl has something else under the name of the state, the configuration
 /// cannot be planned, the two plans differ, or somebody has written the old state meanwhile.
 pub async fn adopt(ctx: &Context, project: &Project, request: &AdoptRequest) -> Result<Adopted, KlError> {
+    leftover::sweep(ctx.store.as_ref()).await;
     let old = Old::reach(ctx, project, request).await?;
     let text = old.pull(ctx).await?;
     let document = old.read(&text)?;
@@ -98,6 +99,29 @@ fn adopted_before(error: KlError) -> KlError {
     }
     error.hint("a state that was adopted before needs no second time: the configuration only has to name kl's backend")
 }
+
+/// A backend that could not be initialised, with what to do: nothing is missing where kl was told to stop, or where the
+/// checkout knows another backend than the configuration.
+fn out_of_reach(error: TerraformError, backend: Option<&str>) -> KlError {
+    let Some((_, failure)) = error.failure() else { return error.into() };
+    let other = failure.says("Backend configuration changed");
+    let kl = KlError::from(error);
+    if other {
+        return kl
+            .hint("the checkout was initialised with another backend: put its block back until its state is adopted")
+            .hint("where the new block is right, and the state is there already: `terraform init -reconfigure` first");
+    }
+    match backend {
+        None => kl,
+        Some("http") => kl.hint(SETTINGS).hint(
+            "where `backend \"http\"` is kl's own already: put the old backend's block back until its state is adopted",
+        ),
+        Some(_) => kl.hint(SETTINGS),
+    }
+}
+
+const SETTINGS: &str =
+    "settings of the backend that do not stand in the configuration: --backend-config, as for `terraform init`";
 
 /// What a plan would do: addresses with actions, and outputs.
 async fn planned(ctx: &Context, bench: &Bench) -> Result<BTreeSet<String>, KlError> {
@@ -170,10 +194,8 @@ impl<'p> Old<'p> {
         ctx.begins(Stage::Init).await?;
         // Terraform knows no reconfiguring of its own cloud.
         let anew = !known && root.backend.as_deref() != Some("cloud");
-        project.terraform.init_own_backend(&mirror, &settings, anew, &ctx.stop).await.map_err(|error| {
-            KlError::from(error)
-                .hint("settings of the backend that do not stand in the configuration: --backend-config, as for `terraform init`")
-        })?;
+        let initialised = project.terraform.init_own_backend(&mirror, &settings, anew, &ctx.stop).await;
+        initialised.map_err(|error| out_of_reach(error, root.backend.as_deref()))?;
         let dirs =
             Dirs { root_module_dir: mirror.checkout_dir.clone(), workspace: project.workspace.clone(), ..mirror };
         Ok(Self { project, backend: root.backend, _copy: copy, dirs })

@@ -36,6 +36,11 @@ impl Failure {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
+    /// Whether one of the errors has this summary.
+    pub fn says(&self, summary: &str) -> bool {
+        self.errors().any(|error| error.summary == summary)
+    }
+
     /// Whether it failed for its input variables and for nothing else.
     pub fn is_about_inputs(&self) -> bool {
         let mut errors = self.errors().peekable();

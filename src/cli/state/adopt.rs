@@ -15,6 +15,9 @@ use crate::report::style::{bold, count, good, plain};
 /// What the configuration has to say from then on.
 const CONFIGURATION: &str = "terraform {\n  backend \"http\" {}\n}\n";
 
+/// What `terraform init` would want to migrate into the new backend, where it lies beside the configuration.
+const LOCAL: [&str; 2] = ["terraform.tfstate", "terraform.tfstate.d"];
+
 /// Runs the command.
 pub(super) async fn run(session: &Session, args: AdoptArgs) -> Result<Exit, KlError> {
     let place = Place::find(&args.dir)?;
@@ -29,7 +32,9 @@ pub(super) async fn run(session: &Session, args: AdoptArgs) -> Result<Exit, KlEr
     };
     let adopted = Box::pin(adopt::adopt(&ctx, &project, &request)).await?;
     let plain_terraform = by_way_of_kl(&args.dir, &args.state);
-    session.out.result(&text(&adopted, project.state.as_str(), &place.name(), &plain_terraform), || {
+    let in_the_way: Vec<&str> = LOCAL.into_iter().filter(|name| project.dir.join(name).exists()).collect();
+    let text = text(&adopted, project.state.as_str(), &place.name(), &in_the_way, &plain_terraform);
+    session.out.result(&text, || {
         json!({
             "state": project.state,
             "backend": adopted.backend,
@@ -62,7 +67,7 @@ fn argument(text: &str) -> String {
     if text.chars().all(harmless) { text.to_owned() } else { format!("'{}'", plain(text).replace('\'', "'\\''")) }
 }
 
-fn text(adopted: &Adopted, state: &str, dir: &str, plain_terraform: &str) -> String {
+fn text(adopted: &Adopted, state: &str, dir: &str, in_the_way: &[&str], plain_terraform: &str) -> String {
     let rows = count(adopted.rows, "row");
     let (sign, state) = (good("✓"), plain(state));
     let mut text = if adopted.unchanged {
@@ -84,10 +89,10 @@ fn text(adopted: &Adopted, state: &str, dir: &str, plain_terraform: &str) -> Str
     text.push_str(&format!(
         "Then `kl plan` and `kl apply` work on it, and plain Terraform by way of `{plain_terraform}`.\n"
     ));
-    if adopted.backend.as_deref().is_none_or(|kind| kind == "local") {
+    if !in_the_way.is_empty() {
         text.push_str(&format!(
-            "Before that, move terraform.tfstate and terraform.tfstate.d out of {}, where they are: `terraform init` would \
-             want to migrate them.\n",
+            "Before that, move {} out of {}: `terraform init` would want to migrate what it finds there.\n",
+            in_the_way.join(" and "),
             plain(dir)
         ));
     }

@@ -125,6 +125,9 @@ fn an_adoption_is_finished_whatever_interrupts_it(database: &Database) {
         assert_eq!(newest(database, &name), "7", "{mishap}");
     });
     assert_eq!(fs::read_to_string(&file).unwrap(), old);
+    // What the killed ones left holds states: the next one has cleared it away.
+    drop(command("last").exits(0));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
     let files = site.repo().join("live").read_dir_utf8().unwrap();
     let mut files: Vec<String> = files.map(|entry| entry.unwrap().file_name().to_owned()).collect();
     files.sort();

@@ -1,7 +1,9 @@
 //! Moving in from other backends and out to them, with the real Terraform on both sides.
 
 use std::fs;
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::{content, state};
@@ -9,6 +11,7 @@ use crate::harness::database::{Backend, Database};
 use crate::harness::kl::Kl;
 use crate::harness::site::Site;
 use crate::harness::terraform::program;
+use crate::harness::wait_until;
 
 on_both_databases!(
     a_local_state_is_adopted_with_lineage_and_serial,
@@ -17,6 +20,7 @@ on_both_databases!(
     what_stands_in_an_http_backend_is_adopted,
     adopting_again_takes_over_what_is_new,
     what_cannot_be_adopted_is_refused_and_touches_nothing,
+    a_backend_out_of_reach_is_told_with_what_helps,
     somebody_who_applies_meanwhile_is_noticed,
     what_is_pulled_is_taken_by_every_backend,
 );
@@ -102,7 +106,7 @@ fn a_local_state_is_adopted_with_lineage_and_serial(database: &Database) {
         "A plan shows the same as with the file that held the state: 2 changes.".to_owned(),
         "terraform {\n  backend \"http\" {}\n}".to_owned(),
         "`kl exec --dir live -- terraform init -reconfigure`".to_owned(),
-        "move terraform.tfstate and terraform.tfstate.d out of live".to_owned(),
+        "move terraform.tfstate out of live: ".to_owned(),
     ] {
         assert!(said.stdout.contains(&part), "{part}: {said:?}");
     }
@@ -142,7 +146,8 @@ fn a_workspace_of_a_local_state_is_adopted(database: &Database) {
     assert_eq!(pulled(&site, "live:dev"), old);
     assert_eq!(old["outputs"]["o"]["value"], "dev-1");
     // The other one is another state.
-    drop(adopt(&site, &["--workspace", "default"]).exits(0));
+    let said = adopt(&site, &["--workspace", "default"]).exits(0).stdout;
+    assert!(!said.contains("out of live"), "the state lies elsewhere: {said}");
     assert_ne!(pulled(&site, "live")["lineage"], old["lineage"]);
     let said = adopt(&site, &["--workspace", "none"]).exits(3).stderr;
     assert!(said.contains("there is nothing to adopt"), "{said}");
@@ -254,6 +259,31 @@ fn what_cannot_be_adopted_is_refused_and_touches_nothing(database: &Database) {
     let said = site.kl().args(["state", "adopt", "empty"]).exits(3).stderr;
     assert!(said.contains("is not a root module"), "{said}");
     drop(site.kl().args(["state", "adopt", "nowhere"]).exits(3));
+}
+
+fn a_backend_out_of_reach_is_told_with_what_helps(database: &Database) {
+    let site = Site::on(database);
+    backend(&site, "live", "backend \"local\" {\n    path = \"../old.tfstate\"\n  }");
+    drop(applied(&site, "live"));
+    // The new block is there before the state is.
+    backend(&site, "live", "backend \"http\" {}");
+    let said = adopt(&site, &[]).exits(1).stderr;
+    assert!(said.contains("put its block back") && !said.contains("--backend-config"), "{said}");
+    // The same in a fresh checkout, where nothing shows what was there before.
+    fs::remove_dir_all(site.repo().join("live/.terraform")).unwrap();
+    let said = adopt(&site, &[]).exits(1).stderr;
+    assert!(said.contains("put the old backend's block back") && said.contains("--backend-config"), "{said}");
+    // Whoever stops it has nothing to add.
+    let (script, begun) = (site.path("slow-terraform"), site.path("begun"));
+    let slow = format!("case \"$*\" in *init*) touch \"{begun}\"; exec sleep 60;; esac");
+    fs::write(&script, format!("#!/bin/sh\n{slow}\nexec \"{}\" \"$@\"\n", program())).unwrap();
+    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let adopting = adopt(&site, &["--terraform", script.as_str()]).spawn();
+    wait_until("init has begun", Duration::from_mins(1), || begun.exists().then_some(()));
+    adopting.signal(Signal::SIGINT);
+    let said = adopting.exits(1).stderr;
+    assert!(said.contains("terraform init was stopped") && !said.contains("--backend-config"), "{said}");
+    assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
 fn somebody_who_applies_meanwhile_is_noticed(database: &Database) {
