@@ -256,14 +256,15 @@ impl Server {
         lock: Option<LockId>,
         body: &mut Body,
     ) -> Result<Answer, Answer> {
-        let ready = request.while_waited_for(self.prepare(request, verb, name, lock, body)).await?;
+        let ready = self.prepare(request, verb, name, lock, body);
+        let Ready { pass, place: _place, task } = request.while_waited_for(ready).await?;
         // From here on nothing is left half-done, also when the client leaves or its time is over.
-        match ready.task {
+        match task {
             Task::Read => state::read(self, name).await,
-            Task::Write(writing, body) => writing.write(self, &request.headers, body).await,
-            Task::Remove(lock) => state::remove(self, &ready.pass, name, lock).await,
-            Task::Lock(body) => lock::lock(self, &ready.pass, name, &body).await,
-            Task::Unlock(body) => lock::unlock(self, &ready.pass, name, &body).await,
+            Task::Write { writing, document, room: _room } => writing.write(self, &request.headers, document).await,
+            Task::Remove(lock) => state::remove(self, &pass, name, lock).await,
+            Task::Lock(body) => lock::lock(self, &pass, name, &body).await,
+            Task::Unlock(body) => lock::unlock(self, &pass, name, &body).await,
         }
     }
 
@@ -284,40 +285,41 @@ impl Server {
             });
         }
         let ends = |_| Answer::text(503, "the server ends");
-        // Whoever waits for room takes nobody's place.
-        let writing = match verb {
+        let place = async || self.places.acquire().await.map_err(ends);
+        Ok(match verb {
+            Verb::Read => Ready { pass, place: place().await?, task: Task::Read },
+            Verb::Remove => Ready { pass, place: place().await?, task: Task::Remove(lock) },
             Verb::Write => {
-                let writing = Writing::find(self, name, lock.clone()).await?;
-                Some((writing, self.room.acquire_many(self.limits.pages(body)).await.map_err(ends)?))
+                let writing = Writing::find(self, name, lock).await?;
+                // Whoever waits for room takes nobody's place.
+                let room = self.room.acquire_many(self.limits.pages(body)).await.map_err(ends)?;
+                let place = place().await?;
+                let document = request::whole(body, self.limits.body).await?;
+                Ready { pass, place, task: Task::Write { writing, document, room } }
             }
-            _ => None,
-        };
-        let place = self.places.acquire().await.map_err(ends)?;
-        let (task, room) = match (verb, writing) {
-            (Verb::Write, Some((writing, room))) => {
-                (Task::Write(writing, request::whole(body, self.limits.body).await?), Some(room))
+            Verb::Lock => {
+                let place = place().await?;
+                Ready { pass, place, task: Task::Lock(request::whole(body, MAX_LOCK).await?) }
             }
-            (Verb::Read | Verb::Write, _) => (Task::Read, None),
-            (Verb::Remove, _) => (Task::Remove(lock), None),
-            (Verb::Lock, _) => (Task::Lock(request::whole(body, MAX_LOCK).await?), None),
-            (Verb::Unlock, _) => (Task::Unlock(request::whole(body, MAX_LOCK).await?), None),
-        };
-        Ok(Ready { pass, task, _place: place, _room: room })
+            Verb::Unlock => {
+                let place = place().await?;
+                Ready { pass, place, task: Task::Unlock(request::whole(body, MAX_LOCK).await?) }
+            }
+        })
     }
 }
 
-/// A request that is ready to be worked on, with the place and the room that it takes meanwhile.
+/// A request that is ready to be worked on, with the place that it takes meanwhile.
 struct Ready<'s> {
     pass: Pass,
-    task: Task,
-    _place: SemaphorePermit<'s>,
-    _room: Option<SemaphorePermit<'s>>,
+    place: SemaphorePermit<'s>,
+    task: Task<'s>,
 }
 
 /// What is to be done, with all that the client had to say.
-enum Task {
+enum Task<'s> {
     Read,
-    Write(Writing, Vec<u8>),
+    Write { writing: Writing, document: Vec<u8>, room: SemaphorePermit<'s> },
     Remove(Option<LockId>),
     Lock(Vec<u8>),
     Unlock(Vec<u8>),

@@ -89,9 +89,10 @@ fn a_removal_that_is_cut_off_leaves_no_lock(database: &Database) {
     let site = site(database, "");
     let secret = token(&site, "chief", "live", "admin");
     let server = Server::start(&site);
+    let document = empty(1, "l").replace("\"outputs\":{}", r#""outputs":{"o":{"value":1,"type":"number"}}"#);
     for (method, path, body) in [
         ("LOCK", "/states/live", lock("one")),
-        ("POST", "/states/live?ID=one", empty(1, "l")),
+        ("POST", "/states/live?ID=one", document),
         ("UNLOCK", "/states/live", lock("one")),
     ] {
         assert_eq!(server.asks(method, path, Some(&secret), &body).status, 200);
@@ -109,7 +110,12 @@ fn a_removal_that_is_cut_off_leaves_no_lock(database: &Database) {
         assert_tidy(database, newest);
     }
     let server = Server::start(&site);
+    // Its answer was lost: whoever asks once more hears that it is done, and nothing is done twice.
     assert_eq!(server.asks("DELETE", "/states/live", Some(&secret), "").status, 200);
+    assert_eq!(server.asks("LOCK", "/states/live", Some(&secret), &lock("two")).status, 200);
+    assert_eq!(server.asks("DELETE", "/states/live?ID=two", Some(&secret), "").status, 200);
+    assert_eq!(server.asks("DELETE", "/states/live?ID=three", Some(&secret), "").status, 409);
+    assert_eq!(server.asks("UNLOCK", "/states/live", Some(&secret), &lock("two")).status, 200);
     drop(server.stops());
-    assert_tidy(database, 3);
+    assert_tidy(database, 2);
 }
