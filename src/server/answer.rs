@@ -3,13 +3,31 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{Response, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest as _, Md5};
 
 use crate::store::StoreError;
+
+/// Refusals whose text Terraform does not show, while it asks nobody again: of a write it prints the number alone.
+const UNSHOWN: [u16; 5] = [400, 403, 405, 409, 413];
+
+/// The scheme of an address that nobody can go to.
+const NOWHERE: &str = "refused-by-kl";
+
+/// So much of a reason stands in an address.
+const LONGEST_ADDRESS: usize = 1_000;
+
+/// Whom an answer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A client that does as it likes with the body.
+    Any,
+    /// A Terraform or OpenTofu, in whose terminal the refusal has to be understood.
+    Terraform,
+}
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +78,20 @@ impl Answer {
         Some(told).filter(|told| self.status >= 400 && !told.is_empty())
     }
 
+    /// The answer as it is sent. Of an answer to a write Terraform prints the number alone, but of an address that it is
+    /// sent on to and cannot go to it prints all: so a refusal becomes one.
+    pub(super) fn for_reader(self, reader: Reader) -> Response<Body> {
+        let told =
+            self.reason().filter(|_| reader == Reader::Terraform && !self.json && UNSHOWN.contains(&self.status));
+        let location = told.and_then(nowhere);
+        let mut response = Response::from(self);
+        if let Some(location) = location {
+            *response.status_mut() = StatusCode::SEE_OTHER;
+            response.headers_mut().insert(LOCATION, location);
+        }
+        response
+    }
+
     /// The answer for an error of the store. Clients try again on 503.
     pub fn of(error: &StoreError) -> Self {
         match error {
@@ -77,6 +109,17 @@ impl Answer {
             }
         }
     }
+}
+
+/// An address that says why something was refused. Go keeps what follows the scheme as it is, up to a fragment.
+fn nowhere(told: &str) -> Option<HeaderValue> {
+    let plain = |letter: char| match letter {
+        '#' => '/',
+        letter if letter.is_control() => ' ',
+        letter => letter,
+    };
+    let told: String = told.chars().take(LONGEST_ADDRESS).map(plain).collect();
+    HeaderValue::from_bytes(format!("{NOWHERE}: {told}").as_bytes()).ok()
 }
 
 impl From<StoreError> for Answer {
@@ -108,5 +151,32 @@ impl From<Answer> for Response<Body> {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"kl\""));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_terraform_would_not_show_is_an_address_for_it() {
+        let refused = |answer: &Answer, reader| {
+            let response = answer.clone().for_reader(reader);
+            let location =
+                response.headers().get(LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()).into());
+            (response.status().as_u16(), location)
+        };
+        let told = Answer::text(409, "another lock is held: ü\n#1");
+        let location: Option<String> = Some("refused-by-kl: another lock is held: ü /1".to_owned());
+        assert_eq!(refused(&told, Reader::Terraform), (303, location));
+        assert_eq!(refused(&told, Reader::Any), (409, None));
+        // A lock document is shown, a login is asked for, a state is not there, and who waits asks again.
+        for shown in [Answer::json(423, "{}".to_owned()).because("x"), Answer::json(409, "{}".to_owned()).because("x")]
+        {
+            assert_eq!(refused(&shown, Reader::Terraform), (shown.status, None));
+        }
+        for status in [200, 401, 404, 429, 499, 500, 503] {
+            assert_eq!(refused(&Answer::text(status, "x"), Reader::Terraform), (status, None));
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::HeaderMap;
-use axum::http::header::EXPECT;
+use axum::http::header::{EXPECT, USER_AGENT};
 use axum::response::Response;
 use http_body_util::{BodyExt as _, LengthLimitError};
 use hyper::body::Body as _;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::Answer;
+use super::answer::{Answer, Reader};
 use super::{Server, route};
 use crate::domain::token::TokenId;
 
@@ -26,6 +26,9 @@ use crate::domain::token::TokenId;
 const UNWANTED: usize = 16 << 20;
 const UNWANTED_TIME: Duration = Duration::from_secs(10);
 const UNWANTED_PAUSE: Duration = Duration::from_secs(1);
+
+/// What Terraform and OpenTofu say that they are: so far what Go says of whoever says nothing else.
+const TERRAFORMS: [&str; 3] = ["Go-http-client/", "Terraform/", "OpenTofu/"];
 
 /// A request, beside what it asks for.
 pub(super) struct Asked {
@@ -107,6 +110,7 @@ async fn drop_body(mut body: Body) {
 /// begun in the store.
 pub(super) async fn answer(server: Arc<Server>, request: Request, peer: IpAddr) -> Response {
     let time = server.limits.time;
+    let reader = reader(&server, request.headers());
     let (left, late) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let _leaves = left.clone().drop_guard();
     let (tell, told) = oneshot::channel();
@@ -116,13 +120,20 @@ pub(super) async fn answer(server: Arc<Server>, request: Request, peer: IpAddr) 
         drop(tell.send(worked_on(&server, request, peer, left, &is_late).await));
     });
     match tokio::time::timeout(time, told).await {
-        Ok(Ok(answer)) => answer.into(),
+        Ok(Ok(answer)) => answer.for_reader(reader),
         Ok(Err(_)) => Answer::text(500, "the request could not be worked on; kl's log says why").into(),
         Err(_) => {
             late.store(true, Ordering::Relaxed);
             over(time).into()
         }
     }
+}
+
+/// Who shows the answer to a person. Whoever serves one command tells its refusals in other ways.
+fn reader(server: &Server, headers: &HeaderMap) -> Reader {
+    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let is_terraform = TERRAFORMS.iter().any(|name| agent.starts_with(name));
+    if is_terraform && !server.access.is_for_one() { Reader::Terraform } else { Reader::Any }
 }
 
 /// Works on a request, and notes in the log what was asked and how it ended, and nothing that is secret.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use reqwest::{Certificate as Trusted, Client};
 
-use super::{Certificate, Server, token};
+use super::{Certificate, Server, lock, token};
 use crate::backend::{RESOURCES, site};
 use crate::harness::database::{Database, block_on};
 use crate::harness::site::Site;
@@ -15,7 +15,8 @@ use crate::harness::wait_until;
 on_both_databases!(
     terraform_works_over_tls_with_a_token,
     terraform_does_everything_where_only_the_usual_methods_pass,
-    a_refusal_is_shown_where_terraform_shows_one,
+    a_refusal_is_shown_by_terraform,
+    a_refused_write_says_why_in_the_terminal,
 );
 
 /// A configuration that reads the outputs of another state, whose address it is told.
@@ -130,11 +131,11 @@ fn terraform_does_everything_where_only_the_usual_methods_pass(database: &Databa
     drop(server.stops());
 }
 
-fn a_refusal_is_shown_where_terraform_shows_one(database: &Database) {
+fn a_refusal_is_shown_by_terraform(database: &Database) {
     let site = site(database, RESOURCES);
     let (read, write) = (token(&site, "reader", "**", "read"), token(&site, "ci", "live", "write"));
     let server = Server::start(&site);
-    let run = |token: &str, args: &[&str]| server.terraform(&site, "live", token, args);
+    let run = |token: &str, args: &[&str]| server.terraform(&site, "live", token, args).env("TF_CLI_ARGS", "-no-color");
     drop(run(&write, &["init", "-input=false"]).exits(0));
     drop(run(&write, &["apply", "-auto-approve", "-input=false"]).exits(0));
     let before = site.kl().args(["state", "pull", "live"]).exits(0).stdout;
@@ -153,8 +154,9 @@ fn a_refusal_is_shown_where_terraform_shows_one(database: &Database) {
         &["state", "rm", "-lock=false", "terraform_data.a"],
         &["force-unlock", "-force", "x"],
     ] {
-        let said = run(&read, args).exits(1).stderr;
-        assert!(said.contains("403") || said.contains("invalid auth"), "{args:?}: {said}");
+        let said = in_one_line(&run(&read, args).exits(1).stderr);
+        let told = said.contains("refused-by-kl: the token \\\"reader\\\"") && said.contains("may only read");
+        assert!(told, "{args:?}: {said}");
     }
     let said = server.terraform(&site, "other", &write, &["plan", "-input=false"]).exits(1).stderr;
     assert!(said.contains("is for states like \"live\", not for \"other\""), "{said}");
@@ -165,6 +167,49 @@ fn a_refusal_is_shown_where_terraform_shows_one(database: &Database) {
 
     assert_eq!(site.kl().args(["state", "pull", "live"]).exits(0).stdout, before);
     assert_eq!(database.value("SELECT count(*) FROM runs WHERE ended_at IS NULL"), Some("0".into()));
+}
+
+/// What Terraform has wrapped to fit into a terminal.
+fn in_one_line(said: &str) -> String {
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The objects are there when a write is refused: whoever looks at the terminal has to learn why.
+fn a_refused_write_says_why_in_the_terminal(database: &Database) {
+    let site = site(database, RESOURCES);
+    let (write, admin) = (token(&site, "ci", "live", "write"), token(&site, "chief", "live", "admin"));
+    let server = Server::start(&site);
+    let run = |args: &[&str]| server.terraform(&site, "live", &write, args).env("TF_CLI_ARGS", "-no-color");
+    drop(run(&["init", "-input=false"]).exits(0));
+    // Its lock is taken away, and given to somebody else, while it applies.
+    let (begun, go_on) = (site.path("begun"), site.path("go-on"));
+    site.write(
+        "live/slow.tf",
+        &format!(
+            "resource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    \
+             command = \"touch {begun}; until test -e {go_on}; do sleep 0.05; done\"\n  }}\n}}\n"
+        ),
+    );
+    let applying = run(&["apply", "-auto-approve", "-input=false"]).spawn();
+    wait_until("the apply has begun", Duration::from_mins(1), || begun.exists().then_some(()));
+    assert_eq!(server.asks("UNLOCK", "/states/live", Some(&admin), "").status, 200);
+    assert_eq!(server.asks("LOCK", "/states/live", Some(&admin), &lock("the-other")).status, 200);
+    fs::write(&go_on, "").unwrap();
+    let said = in_one_line(&applying.exits(1).stderr);
+    assert!(said.contains("refused-by-kl: another lock is held: the-other, by chief (alice@laptop); run "), "{said}");
+    assert!(said.contains("errored.tfstate"), "{said}");
+    // Giving back what it has no longer is refused in words, too.
+    assert!(said.contains("Error releasing the state lock") && said.matches("refused-by-kl").count() >= 2, "{said}");
+    // When the reason is gone, what it did is taken over.
+    assert_eq!(server.asks("UNLOCK", "/states/live", Some(&admin), "").status, 200);
+    drop(run(&["state", "push", "errored.tfstate"]).exits(0));
+    assert!(site.kl().args(["state", "list", "live"]).exits(0).stdout.contains("terraform_data.slow"));
+    // The log has the status that it stands for; whoever shows bodies gets it.
+    let said = server.asks("POST", "/states/live?ID=x", Some(&write), "{}");
+    assert!(said.status == 409 && said.body.contains("nobody holds a lock on the state"), "{said:?}");
+    let log = server.log();
+    assert!(log.contains("status=409") && log.contains("reason=\"another lock is held: the-other"), "{log}");
+    drop(server.stops());
 }
 
 /// Anybody can read what passes in clear.
