@@ -6,6 +6,7 @@ use super::Session;
 use super::args::runs::AbortArgs;
 use super::project::identity;
 use crate::domain::id::RunId;
+use crate::domain::run::RunKind;
 use crate::domain::run::workplace::Workplace;
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -28,6 +29,13 @@ pub async fn run(session: &Session, args: AbortArgs) -> Result<Exit, KlError> {
     };
     if quarantined > 0 {
         text.push_str(&left(store.as_ref(), run.id).await?);
+    }
+    if run.kind == RunKind::Plain && !before.ended() {
+        text.push_str(
+            "If its terraform lives, it can no longer write its state. What it did then is in errored.tfstate, in the \
+             directory where it ran: `terraform state push errored.tfstate` there takes it over (`kl exec --` in front of it, \
+             where there is no server).\n",
+        );
     }
     session
         .out

@@ -41,6 +41,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// part of the environment than variables.
 const STATES_VARIABLE: &str = "TF_VAR_kl_states";
 
+/// Where Terraform leaves its state when it cannot write it.
+const ERRORED: &str = "errored.tfstate";
+
 /// Runs the command.
 pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let line = Line::of(&args.command, |name| session.env.named(name));
@@ -67,6 +70,14 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let patience = Patience { limit: PATIENCE, stop: CancellationToken::new() };
     let ctx = Context { store: ctx.store.patient(patience), caller: ctx.caller };
 
+    // A kl that was killed could not take what its terraform did: that is the only record of it.
+    if line.about_states && !args.command.iter().any(|word| word == "push") && place.dir.join(ERRORED).exists() {
+        ctx.warn(format!(
+            "{ERRORED} in {} holds what an earlier terraform could not write into its state: \
+             `kl exec -- terraform state push {ERRORED}` takes it over; then remove the file",
+            place.dir
+        ));
+    }
     let token = new_token()?;
     let access = Access::to(name.clone(), &token).reading(args.reads.clone());
     let token = token.expose();

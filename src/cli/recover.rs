@@ -16,10 +16,8 @@ pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> 
     let ctx = session.context(store, &args.actor);
     if args.discard {
         let freed = recover::discard(&ctx, run.id).await?;
-        let what = count(usize::try_from(freed).unwrap_or(usize::MAX), "reservation");
-        session
-            .out
-            .result(&format!("{} Dropped: {what} freed.\n", good("✓")), || json!({ "run": run.id, "freed": freed }));
+        let names: Vec<String> = freed.iter().map(ToString::to_string).collect();
+        session.out.result(&dropped(&names), || json!({ "run": run.id, "freed": freed.len(), "rows": names }));
         return Ok(Exit::Done);
     }
     let recovered = recover::recover(&ctx, run.id, args.lease).await?;
@@ -36,6 +34,16 @@ pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> 
         })
     });
     Ok(Exit::Done)
+}
+
+/// What was dropped.
+fn dropped(rows: &[String]) -> String {
+    let mut text = format!("{} Dropped: {} freed.\n", good("✓"), count(rows.len(), "reservation"));
+    text.push_str(&format!("{} What the run made of these is on no record of kl any more:\n", loud("!")));
+    for row in rows {
+        text.push_str(&format!("  {}\n", plain(row)));
+    }
+    text
 }
 
 /// What was recovered, and what a person has to look at.

@@ -40,6 +40,9 @@ pub struct Watched {
     pub serial: Serial,
     /// What the apply is to do.
     pub intent: Intent,
+    /// Instances that the plan found different in reality and that the apply does not write. Terraform takes them into its
+    /// state as it has found them; they are not what the run has done.
+    pub drifted: BTreeSet<String>,
 }
 
 /// What a checkpoint keeps.
@@ -152,7 +155,7 @@ fn run_event(event: UiEvent, in_flight: &mut InFlight) -> Option<RunEvent> {
 
 /// Takes a checkpoint now, where there is anything to keep.
 pub async fn put(ctx: &Context, recorder: &Recorder, watched: &Watched, in_flight: &InFlight) -> Result<Kept, KlError> {
-    let Watched { state_path, errored, before, serial, intent } = watched;
+    let Watched { state_path, errored, before, serial, intent, drifted } = watched;
     let (path, errored) = (state_path.clone(), errored.clone());
     let nothing_yet = before.is_empty() && in_flight.nothing_finished();
     let text = match blocking(move || workspace::read_left(&path, Some(&errored))).await? {
@@ -172,7 +175,9 @@ pub async fn put(ctx: &Context, recorder: &Recorder, watched: &Watched, in_fligh
     };
     let after = document::read(&text)?;
     let in_flight = with_unshown(in_flight, intent, before, &after.rows)?;
-    let checkpoint = checkpoint(text, changed_patterns(before, &after.rows)?, &in_flight, *serial);
+    let mut changed = changed_patterns(before, &after.rows)?;
+    changed.retain(|pattern| !drifted.contains(&pattern.to_string()));
+    let checkpoint = checkpoint(text, changed, &in_flight, *serial);
     // One that says less than the one before has to replace it.
     if !checkpoint.changed.is_empty() || ctx.store.checkpoint_find(recorder.run()).await?.is_some() {
         ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;

@@ -48,7 +48,7 @@ pub fn judge(outcome: &Outcome<'_>) -> Result<Delta, KlError> {
         "terraform changed rows that it had not planned to change: {}; nothing was committed",
         names.join(", ")
     ))
-    .hint("what it did is kept with the run: `kl recover RUN` takes over the planned rows")
+    .hint("what it did is kept with the run, to be recovered")
     .hint("please report this with the plan; it is a bug in kl or in a provider"))
 }
 

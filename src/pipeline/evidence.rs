@@ -68,6 +68,13 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
     }
 }
 
+/// What a Terraform that goes on alone has done so far, and is working on.
+pub async fn so_far(ctx: &Context, run: &Run, here: &Here) -> Result<Checkpoint, KlError> {
+    let stored = ctx.store.checkpoint_find(run.id).await?;
+    let intent = intent(ctx, run, Some(here.workplace.slice_serial)).await?;
+    Ok(complete(ctx, run, stored, here, &intent).await?.0)
+}
+
 /// What the run was to do, as far as its spec is still there: without what earlier applies of it had done when the run cut
 /// its slice.
 async fn intent(ctx: &Context, run: &Run, slice_serial: Option<Serial>) -> Result<Intent, KlError> {

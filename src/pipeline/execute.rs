@@ -284,12 +284,14 @@ pub async fn keep_record(ctx: &Context, recorder: &Recorder, bench: &Bench, read
 }
 
 fn watched(bench: &Bench, ready: &Ready) -> Watched {
+    let written: BTreeSet<String> = ready.write_set.iter().map(ToString::to_string).collect();
     Watched {
         state_path: bench.state_path(),
         errored: bench.errored_path(),
         before: ready.before.clone(),
         serial: ready.slice_serial,
         intent: ready.intent.clone(),
+        drifted: ready.drifted.iter().filter(|address| !written.contains(*address)).cloned().collect(),
     }
 }
 

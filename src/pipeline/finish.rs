@@ -30,11 +30,20 @@ pub struct Remains {
 }
 
 /// Ends a run whose kl is known to be gone. One that somebody else has ended in the meantime keeps its status and its
-/// quarantine; what its Terraform did is brought into the store all the same.
-pub async fn finish(ctx: &Context, run: &Run) -> Result<Finished, KlError> {
+/// quarantine; what its Terraform did is brought into the store all the same. Where Terraform still works, what it has done
+/// so far is put on record if this is the `last` look at it.
+pub async fn finish(ctx: &Context, run: &Run, last: bool) -> Result<Finished, KlError> {
     let leftover = leftover::look(ctx, run.id).await?;
     if let Leftover::Working(working) = &leftover {
-        return Ok(Finished::Working(working.refusal()));
+        let error = working.refusal();
+        return Ok(Finished::Working(match working.so_far().filter(|_| last) {
+            Some(here) => {
+                let checkpoint = evidence::so_far(ctx, run, here).await?;
+                ctx.store.checkpoint_put(run.id, &checkpoint).await?;
+                error.hint("what it has done so far is on record")
+            }
+            None => error,
+        }));
     }
     let evidence = evidence::gather(ctx, run, leftover).await?;
     if let (Some(checkpoint), Some(_)) = (&evidence.checkpoint, &evidence.here) {

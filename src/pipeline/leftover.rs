@@ -8,11 +8,11 @@ use super::Context;
 use super::bench::{blocking, temp_dir};
 use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::id::RunId;
-use crate::domain::run::workplace::Workplace;
+use crate::domain::run::workplace::{ProcessGroup, Workplace};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::store::{Store, StoreError};
-use crate::terraform::{ApplyLog, apply_works_in, group, read_apply_log};
+use crate::terraform::{Applies, ApplyLog, applies_in, group, read_apply_log};
 use crate::workspace::{self, Found, LeftBehind, this_host};
 
 /// A directory that somebody is just clearing up is looked at again this often, this many times.
@@ -35,7 +35,17 @@ pub enum Leftover {
 pub struct Working {
     run: RunId,
     workplace: Workplace,
-    terraform: bool,
+    who: Worker,
+    so_far: Option<Box<Here>>,
+}
+
+/// Who works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Worker {
+    Kl,
+    Terraform,
+    /// What a Terraform that was killed had started, and what cannot be ended from here.
+    Rest,
 }
 
 /// A work directory in which nobody works any more; nobody else touches it meanwhile.
@@ -53,25 +63,49 @@ impl Working {
     /// Why nothing can be taken over yet, and what to do.
     #[must_use]
     pub fn refusal(&self) -> KlError {
-        let Self { run, workplace, terraform } = self;
+        let Self { run, workplace, who, .. } = self;
         let Workplace { host, dir, group, .. } = workplace;
-        if !terraform {
-            return KlError::new(
-                Exit::Conflict,
-                format!("the kl of run {run} is still there: it works in {dir} on {host}"),
-            )
-            .hint("wait for it; if it is paused, let it go on or end it");
-        }
         let which = group.map(|group| format!(" ({group})")).unwrap_or_default();
-        let error =
-            KlError::new(Exit::Conflict, format!("Terraform of run {run} is still working{which}, in {dir} on {host}"));
-        match group {
-            Some(group) => error.hint(format!(
-                "wait for it, or stop it with `kill -INT {}`: it finishes what it has begun with and writes its state",
-                group.id
-            )),
-            None => error.hint("wait for it, or stop it with SIGINT: it finishes what it has begun with"),
+        match who {
+            Worker::Kl => {
+                KlError::new(Exit::Conflict, format!("the kl of run {run} is still there: it works in {dir} on {host}"))
+                    .hint("wait for it; if it is paused, let it go on or end it")
+            }
+            Worker::Terraform => {
+                let error = KlError::new(
+                    Exit::Conflict,
+                    format!("Terraform of run {run} is still working{which}, in {dir} on {host}"),
+                );
+                // A script in front of it may have died before it.
+                let target = group.map(|group| {
+                    let whole = if group::leader_lives(&group) { "" } else { "-- -" };
+                    format!("`kill -INT {whole}{}`", group.id)
+                });
+                let how = target.unwrap_or_else(|| "SIGINT".to_owned());
+                error.hint(format!(
+                    "wait for it, or stop it with {how}: it finishes what it has begun with and writes its state"
+                ))
+            }
+            Worker::Rest => {
+                let error = KlError::new(
+                    Exit::Conflict,
+                    format!(
+                        "Terraform of run {run} was killed, and what it had started still works{which} on {host}: \
+                         a provider may go on making objects that nobody writes down"
+                    ),
+                );
+                match group {
+                    Some(group) => error.hint(format!("end it with `kill -KILL -- -{}`", group.id)),
+                    None => error,
+                }
+            }
         }
+    }
+
+    /// What Terraform has done so far, where that can be seen.
+    #[must_use]
+    pub fn so_far(&self) -> Option<&Here> {
+        self.so_far.as_deref()
     }
 }
 
@@ -90,39 +124,78 @@ impl Here {
     }
 }
 
-/// Looks for what a run that has ended left.
+/// Looks for what a run that has ended left. What a Terraform that was killed had started, and what works on without it, is
+/// ended first: a provider would go on making objects that nobody writes down.
 pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
     let Some(workplace) = ctx.store.workplace_find(run).await? else {
         return Ok(Leftover::Nothing);
     };
-    let working = |terraform| Leftover::Working(Working { run, workplace: workplace.clone(), terraform });
+    let place = workplace.clone();
+    let working = |who, so_far| Leftover::Working(Working { run, workplace: place.clone(), who, so_far });
     let dir = Utf8PathBuf::from(&workplace.dir);
-    let group_lives =
-        this_host().sees_processes_of(&workplace.host) && workplace.group.is_some_and(|group| group::lives(&group));
+    let group = workplace.group.filter(|_| this_host().sees_processes_of(&workplace.host));
+    let group_lives = || group.is_some_and(|group| group::lives(&group));
     let left = match find(&dir).await? {
         Found::Left(left) if left.run() == Some(run) => left,
-        Found::InUse if terraform_works_in(&dir)? => return Ok(working(true)),
-        Found::InUse => return Ok(working(false)),
-        // The directory is of another run that came to work at the same place, or gone.
-        Found::Left(_) | Found::Nothing if group_lives => return Ok(working(true)),
+        Found::InUse if terraform_in(&dir)? == Applies::Still => return Ok(working(Worker::Terraform, None)),
+        Found::InUse => return Ok(working(Worker::Kl, None)),
+        // The directory is of another run that came to work at the same place, or gone: nothing tells who of them works.
+        Found::Left(_) | Found::Nothing if group_lives() => {
+            let leader = group.is_some_and(|group| group::leader_lives(&group));
+            return Ok(working(if leader { Worker::Terraform } else { Worker::Rest }, None));
+        }
         Found::Left(_) | Found::Nothing => return Ok(Leftover::Elsewhere(workplace)),
     };
-    if group_lives || terraform_works_in(&dir)? {
-        return Ok(working(true));
+    let applies = match terraform_in(&dir)? {
+        Applies::Unknown if group_lives() => Applies::Still,
+        applies => applies,
+    };
+    let here = read(ctx, workplace, left).await?;
+    if applies == Applies::Still {
+        return Ok(working(Worker::Terraform, Some(Box::new(here))));
     }
+    // What is left of one that came to its own end was started in order to stay.
+    let killed = !here.log.as_ref().is_some_and(|log| log.ended);
+    if let Some(group) = group.filter(|group| killed && group::lives(group)) {
+        if !end(&group).await {
+            return Ok(working(Worker::Rest, None));
+        }
+        ctx.warn(format!(
+            "Terraform of run {run} was killed; what it had started ({group}) was still at work, and is ended now"
+        ));
+    }
+    Ok(Leftover::Here(Box::new(here)))
+}
+
+/// Ends what is left of a group; says whether it is gone.
+async fn end(group: &ProcessGroup) -> bool {
+    if group::kill(group).is_err() {
+        return false;
+    }
+    for _ in 0..TRIES {
+        if !group::lives(group) {
+            return true;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    false
+}
+
+async fn read(ctx: &Context, workplace: Workplace, left: LeftBehind) -> Result<Here, KlError> {
     let (left, state, log) = blocking(move || {
         let state = left.read_state();
         let log = read_apply_log(left.dir());
         (left, state, log)
     })
     .await?;
+    let dir = left.dir();
     let state = state.unwrap_or_else(|error| {
-        ctx.warn(format!("the state that run {run} left cannot be read: {error}"));
+        ctx.warn(format!("the state that is left in {dir} cannot be read: {error}"));
         None
     });
     let log =
         log.map_err(|error| KlError::failed(format!("cannot read what the apply said in {dir}")).because(error))?;
-    Ok(Leftover::Here(Box::new(Here { workplace, state, log, dir: left })))
+    Ok(Here { workplace, state, log, dir: left })
 }
 
 /// What is at the place of a work directory. One that is in use for a moment, because somebody looks whether it can be
@@ -139,8 +212,8 @@ async fn find(dir: &Utf8Path) -> Result<Found, KlError> {
     Ok(found)
 }
 
-fn terraform_works_in(dir: &Utf8Path) -> Result<bool, KlError> {
-    apply_works_in(dir)
+fn terraform_in(dir: &Utf8Path) -> Result<Applies, KlError> {
+    applies_in(dir)
         .map_err(|error| KlError::failed(format!("cannot see whether somebody works in {dir}")).because(error))
 }
 
@@ -162,7 +235,7 @@ pub async fn sweep(store: &dyn Store) {
 }
 
 async fn may_go(store: &dyn Store, left: &LeftBehind) -> Result<bool, KlError> {
-    if left.kept() || terraform_works_in(left.dir())? {
+    if left.kept() || terraform_in(left.dir())? == Applies::Still {
         return Ok(false);
     }
     let Some(run) = left.run() else {

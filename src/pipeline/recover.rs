@@ -104,13 +104,14 @@ pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Resu
 }
 
 /// Drops what an ended run left: its rows are free again, and its real objects are nobody's. An error where nothing is
-/// left of it, or where a recovery has taken it over.
-pub async fn discard(ctx: &Context, failed: RunId) -> Result<u64, KlError> {
+/// left of it, or where a recovery has taken it over. Gives what it had reserved.
+pub async fn discard(ctx: &Context, failed: RunId) -> Result<Vec<Pattern>, KlError> {
     let old = ended(ctx, failed).await?;
     let leftover = leftover::look(ctx, failed).await?;
     if let Leftover::Working(working) = &leftover {
         return Err(working.refusal());
     }
+    let left = reserved(ctx, &old).await?;
     let freed = ctx.store.quarantine_release(failed, &ctx.actor).await?;
     if freed == 0 && successor(ctx, &old).await?.is_some() {
         // What its directory tells is of use until the recovery is done.
@@ -123,7 +124,13 @@ pub async fn discard(ctx: &Context, failed: RunId) -> Result<u64, KlError> {
     if freed == 0 {
         return Err(told(ctx, &old, Trouble::Gone).await?);
     }
-    Ok(freed)
+    Ok(left)
+}
+
+/// What an ended run still reserves.
+async fn reserved(ctx: &Context, old: &Run) -> Result<Vec<Pattern>, KlError> {
+    let standing = ctx.store.reservation_list(old.state).await?;
+    Ok(standing.into_iter().filter(|one| one.run == old.id).map(|one| one.claim.pattern).collect())
 }
 
 /// The run, which must have ended.
@@ -239,6 +246,9 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> 
     let ctx = &ctx.patient(lease);
     let Evidence { checkpoint, unknown, unseen, here } = evidence;
     let Some(checkpoint) = checkpoint else {
+        if unseen.is_none() && reserved(ctx, old).await?.is_empty() {
+            return Err(Trouble::Gone);
+        }
         let error = KlError::usage(format!("run {failed} left no checkpoint that could be recovered"));
         let error = match unseen {
             Some(Workplace { host, dir, .. }) => error.hint(format!(

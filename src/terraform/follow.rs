@@ -2,7 +2,7 @@
 //!
 //! A pipe dies with kl, and Terraform dies of a dead pipe, in the midst of an object. A file does not. The file of standard
 //! output is locked through the very handle that Terraform writes to, so it stays locked for as long as Terraform
-//! lives, whatever becomes of kl: [`apply_works_in`] sees that without any process number.
+//! lives, whatever becomes of kl: [`applies_in`] sees that without any process number.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek as _};
@@ -81,21 +81,32 @@ impl Pair {
     }
 }
 
-/// Whether a Terraform that applies has this directory for its output and still lives.
+/// Whether a Terraform applies, as the lock on its output tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applies {
+    /// It lives.
+    Still,
+    /// It has ended.
+    NoLonger,
+    /// No apply was started there, or there are no locks on this file system.
+    Unknown,
+}
+
+/// Whether the Terraform that has this directory for its output lives.
 ///
 /// # Errors
 /// When the file cannot be opened or locked, for another reason than that it is not there.
-pub fn apply_works_in(output_dir: &Utf8Path) -> io::Result<bool> {
+pub fn applies_in(output_dir: &Utf8Path) -> io::Result<Applies> {
     let file = match File::open(output_dir.join(STDOUT)) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Applies::Unknown),
         Err(error) => return Err(error),
     };
     // Shared, so that two who look do not see each other.
     match file.try_lock_shared() {
-        Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Ok(()) => Ok(Applies::NoLonger),
+        Err(TryLockError::WouldBlock) => Ok(Applies::Still),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(Applies::Unknown),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
@@ -254,12 +265,12 @@ mod tests {
     fn the_lock_lives_as_long_as_the_end_that_a_process_has() {
         let temp = tempfile::tempdir().unwrap();
         let dir = dir(&temp);
-        assert!(!apply_works_in(&dir).unwrap());
+        assert_eq!(applies_in(&dir).unwrap(), Applies::Unknown);
         let files = OutputFiles::create(&dir).unwrap();
         let end = files.stdout.write.try_clone().unwrap();
         drop(files.into_readers());
-        assert!(apply_works_in(&dir).unwrap());
+        assert_eq!(applies_in(&dir).unwrap(), Applies::Still);
         drop(end);
-        assert!(!apply_works_in(&dir).unwrap());
+        assert_eq!(applies_in(&dir).unwrap(), Applies::NoLonger);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use nix::sys::signal::killpg;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::domain::run::workplace::ProcessGroup;
@@ -17,7 +18,7 @@ pub(super) fn of(leader: i32) -> ProcessGroup {
 #[must_use]
 pub fn lives(group: &ProcessGroup) -> bool {
     let number = Pid::from_raw(group.id);
-    if killpg(number, None).is_err_and(|error| error == nix::errno::Errno::ESRCH) {
+    if killpg(number, None).is_err_and(|error| error == Errno::ESRCH) {
         return false;
     }
     // Somebody has the number. Without /proc there is no telling who: better to wait in vain than to go on in error.
@@ -32,6 +33,23 @@ pub fn lives(group: &ProcessGroup) -> bool {
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter_map(stat)
         .any(|process| process.group == group.id && process.started >= started && process.works)
+}
+
+/// Whether the leader of the group lives.
+#[must_use]
+pub fn leader_lives(group: &ProcessGroup) -> bool {
+    stat(group.id).is_some_and(|leader| leader.works && group.started.is_none_or(|started| leader.started == started))
+}
+
+/// SIGKILL to every member of a group that lives.
+///
+/// # Errors
+/// When somebody else's processes are among them.
+pub fn kill(group: &ProcessGroup) -> nix::Result<()> {
+    match killpg(Pid::from_raw(group.id), Signal::SIGKILL) {
+        Ok(()) | Err(Errno::ESRCH) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// What `/proc/PID/stat` says.

@@ -28,7 +28,7 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use environment::{Environment, OWN_SECRETS};
 pub use error::{Failure, TerraformError};
 pub use events::{Subject, UiEvent};
-pub use follow::apply_works_in;
+pub use follow::{Applies, applies_in};
 pub use input::{Input, Variable};
 pub use lock_file::{LOCK_FILE, providers_locked};
 pub use log::{ApplyLog, read_apply_log};

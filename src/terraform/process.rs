@@ -1,8 +1,9 @@
 //! The only place that starts a process: own group, output drained, stopped gently and then for good.
 //!
 //! A provider outlives a killed Terraform and goes on creating objects, so Terraform leads a process group of its own,
-//! and the group is killed when Terraform has ended, however it ended, and when the future is dropped. What kl cannot do is
-//! survive its own SIGKILL. An apply writes into files for that reason ([`super::follow`]): it finishes alone, and its state
+//! and the group is killed when Terraform has ended, and when the future is dropped. Only an apply that came to its own end
+//! has ended its providers itself: what is left of its group then, a provisioner has started in order to stay. What kl
+//! cannot do is survive its own SIGKILL. An apply writes into files for that reason ([`super::follow`]): it finishes alone, and its state
 //! file and its log tell whoever comes next what it did. Other verbs write into pipes, and die when nobody reads them.
 
 use std::io;
@@ -119,8 +120,9 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, mut output: Output
         Output::Files(dir, _) => Some(OutputFiles::create(dir).map_err(files_error)?),
         Output::Capture | Output::Lines(_) => None,
     };
+    let applies = files.is_some();
     let mut child = spawn(invocation, files.as_ref()).await?;
-    let group = Group::of(&child, invocation.script);
+    let mut group = Group::of(&child, invocation.script);
     if let (Output::Lines(each) | Output::Files(_, each), Some(leader)) = (&mut output, group.leader) {
         each(Said::Started(group::of(leader.as_raw())));
     }
@@ -158,6 +160,9 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, mut output: Output
                 }
             }
         };
+        if applies && supervised.as_ref().is_ok_and(|(status, stopped)| own_end(*status, *stopped)) {
+            group.leave();
+        }
         drop(group);
         ended.cancel();
         if !drained {
@@ -170,6 +175,11 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, mut output: Output
     let (status, stopped) = supervised.map_err(wait_error)?;
     let stderr = String::from_utf8_lossy(&tail).into_owned();
     Ok(Ended { status, stdout: captured, stderr, stopped, took: began.elapsed() })
+}
+
+/// Whether Terraform came to its own end, well or badly, and did not crash.
+fn own_end(status: ExitStatus, stopped: Option<Stopped>) -> bool {
+    matches!(status.code(), Some(0 | 1)) && stopped != Some(Stopped::Cut)
 }
 
 /// Starts the process. A program file that someone is just writing (an installer) is tried again for a moment.
@@ -233,7 +243,7 @@ async fn kill_now(child: &mut Child, group: &Group) -> io::Result<(ExitStatus, O
     Ok((child.wait().await?, Some(Stopped::Cut)))
 }
 
-/// The process group that Terraform leads; killed when this goes out of scope.
+/// The process group that Terraform leads; killed when this goes out of scope, unless it is left.
 struct Group {
     leader: Option<Pid>,
     /// Whether the leader is a script in front of the real program.
@@ -264,6 +274,11 @@ impl Group {
         while killpg(leader, None).is_ok() {
             sleep(PAUSE).await;
         }
+    }
+
+    /// Lets those live that are left.
+    fn leave(&mut self) {
+        self.leader = None;
     }
 
     /// SIGKILL to every member. The number of the group cannot be given to anyone else while a member lives. When none

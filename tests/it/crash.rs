@@ -1,6 +1,7 @@
 //! kl is killed, stopped, paused or aborted in the midst of a run, and nothing is lost or done twice.
 
 mod orphans;
+mod rest;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;

@@ -107,10 +107,9 @@ async fn one(job: &Job<'_>, ctx: &Context, run: &Run, until: Instant, report: &m
 /// Waits for a Terraform that goes on alone: what it finishes need not be looked for later.
 async fn in_time(ctx: &Context, run: &Run, until: Instant) -> Result<Finished, KlError> {
     loop {
-        match finish(ctx, run).await? {
-            Finished::Working(_) if Instant::now() < until && !ctx.stop.interrupt.is_cancelled() => {
-                tokio::time::sleep(PAUSE).await;
-            }
+        let last = Instant::now() >= until || ctx.stop.interrupt.is_cancelled();
+        match finish(ctx, run, last).await? {
+            Finished::Working(_) if !last => tokio::time::sleep(PAUSE).await,
             finished => return Ok(finished),
         }
     }
@@ -162,6 +161,12 @@ async fn note(job: &Job<'_>, store: &dyn Store, run: &Run, remains: &Remains) ->
     };
     let next = match remains {
         Remains { quarantined, .. } if quarantined.is_empty() => "run the job again".to_owned(),
+        Remains { on_record: true, unknown, .. } if !unknown.is_empty() => format!(
+            "run `kl recover {}`, and look at the provider for {}: what exists and is in no state has to be imported or \
+             deleted before the job is run again",
+            run.id,
+            unknown.join(", ")
+        ),
         Remains { on_record: true, .. } => format!("run `kl recover {}`, then run the job again", run.id),
         Remains { on_record: false, .. } => format!(
             "nothing is on record: look at the real objects, run `kl recover {} --discard`, then run the job again",

@@ -16,6 +16,15 @@ use crate::report::event::Stage;
 pub(super) struct Halt {
     pub(super) end: RunEnd,
     pub(super) error: KlError,
+    /// What Terraform was working on when it was cut off.
+    pub(super) in_flight: Vec<String>,
+}
+
+impl Halt {
+    /// An end with this error, and with nothing in flight.
+    pub(super) fn new(end: RunEnd, error: KlError) -> Self {
+        Self { end, error, in_flight: Vec::new() }
+    }
 }
 
 impl<E: Into<KlError>> From<E> for Halt {
@@ -26,7 +35,7 @@ impl<E: Into<KlError>> From<E> for Halt {
             _ => RunStatus::Failed,
         };
         let end = RunEnd { error: Some(error.on_record()), ..RunEnd::plain(status) };
-        Self { end, error }
+        Self::new(end, error)
     }
 }
 
@@ -38,16 +47,23 @@ impl<E: Into<KlError>> From<E> for Box<Halt> {
 
 /// Ends the run as the halt says. A store that cannot be reached now leaves the lease to run out.
 pub(super) async fn finish(ctx: &Context, recorder: &Recorder, halt: Halt) -> ApplyFailure {
-    let Halt { end, mut error } = halt;
+    let Halt { end, mut error, in_flight } = halt;
     if !end.quarantine.is_empty() {
         let addresses = end.quarantine.iter().map(ToString::to_string).collect();
         drop(recorder.record(RunEvent::Quarantined { addresses }).await);
         let run = recorder.run();
-        error = error
-            .hint(format!(
-                "`kl recover {run}` takes over what terraform has done; `kl recover {run} --discard` drops it"
-            ))
-            .hint("applying the same spec again recovers first and goes on from there");
+        error = error.hint(format!(
+            "`kl recover {run}` takes over what terraform has done; `kl recover {run} --discard` drops it"
+        ));
+        error = error.hint(if in_flight.is_empty() {
+            "applying the same spec again recovers first and goes on from there".to_owned()
+        } else {
+            format!(
+                "look at the provider for {}: what exists and is in no state has to be imported or deleted before the \
+                 spec is applied again",
+                in_flight.join(", ")
+            )
+        });
     }
     let event = RunEvent::Ended { status: end.status.word().to_owned(), reason: end.error.clone() };
     drop(recorder.record(event).await);
@@ -81,7 +97,8 @@ pub(super) async fn salvaged(ctx: &Context, run: RunId, lease: Duration, mut fai
 pub(super) async fn after_failure(recorder: &Recorder, broken: execute::Broken) -> Halt {
     let mut halt = Halt::from(broken.error);
     if !broken.in_flight.is_empty() {
-        drop(recorder.record(RunEvent::InFlight { addresses: broken.in_flight }).await);
+        drop(recorder.record(RunEvent::InFlight { addresses: broken.in_flight.clone() }).await);
+        halt.in_flight = broken.in_flight;
     }
     halt.end.quarantine = broken.changed;
     halt

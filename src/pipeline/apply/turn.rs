@@ -86,14 +86,14 @@ fn conflicted(blockers: Vec<Blocker>) -> Halt {
     let error = conflict::error(&blockers);
     let end =
         RunEnd { error: Some(conflict::title(&blockers)), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
-    Halt { end, error }
+    Halt::new(end, error)
 }
 
 /// The run of the same spec that is in the way cannot be recovered on the way.
 fn in_the_way(blockers: Vec<Blocker>, error: KlError) -> Halt {
     let end =
         RunEnd { error: Some(error.message().to_owned()), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
-    Halt { end, error }
+    Halt::new(end, error)
 }
 
 /// Two runs in flight on one state use the same versions, or their rows would not fit together (design §7).

@@ -96,8 +96,13 @@ fn is_taken_over(site: &Site) {
 fn the_lock_of_a_killed_kl_is_seen_and_aborted(database: &Database) {
     let site = site(database, CHAIN);
     let run = orphaned(&site, database);
-    drop(site.kl().args(["abort", &run, "--actor", "bob"]).exits(0));
+    let push = "terraform state push errored.tfstate";
+    let said = site.kl().args(["abort", &run, "--actor", "bob"]).exits(0).stdout;
+    assert!(said.contains(push), "{said}");
     assert_eq!(runs(database, "aborted"), std::slice::from_ref(&run));
+    // Whoever goes on without it would make everything a second time.
+    let said = exec(&site, &["plan", "-input=false", "-var=gates=x"]).exits(0).stderr;
+    assert!(said.contains(push) && said.contains("could not write into its state"), "{said}");
     let shown = site.kl().args(["show", &run]).exits(0).stdout;
     assert!(shown.contains("bob") && shown.contains("alice"), "{shown}");
     is_taken_over(&site);
