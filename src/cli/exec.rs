@@ -1,6 +1,7 @@
 //! `kl exec -- terraform …`: one command with kl's HTTP backend beside it, on the loopback interface, for as long as it
 //! runs.
 
+mod elsewhere;
 mod line;
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -18,10 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Session;
 use super::args::exec::ExecArgs;
-use super::bounded::{self, MAX_TEXT};
 use super::project::{Place, workspace};
 use super::token::new_token;
-use crate::domain::graph::configuration::{self, is_configuration};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::Context;
@@ -56,9 +55,14 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let place = Place::find(&line.chdir.map_or_else(|| args.dir.clone(), |inside| args.dir.join(inside)))?;
     let name = place.state(&args.state, &session.env)?;
     let workspace = workspace(&args.state, &session.env).filter(|workspace| workspace != "default");
+    // A script may go elsewhere, or write its configuration first: it is told, and not kept from it.
+    let mut doubt = None;
     if line.about_states {
-        check_backend(&place)?;
-        check_addresses(session, &place.dir, &line)?;
+        elsewhere::check(session, &place.dir, &line)?;
+    } else if !line.terraform {
+        doubt = elsewhere::check_here(session, &place.dir, &line).err();
+    }
+    if line.about_states {
         if let Some(workspace) = &workspace {
             session.out.say(&format!(
                 "The HTTP backend has no workspaces: the state is {:?}, and terraform.workspace is \"default\", not {workspace:?}.",
@@ -69,6 +73,9 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let ctx = session.context(session.store(&place).await?, &args.actor);
     let patience = Patience { limit: PATIENCE, stop: CancellationToken::new() };
     let ctx = Context { store: ctx.store.patient(patience), caller: ctx.caller };
+    if let Some(doubt) = &doubt {
+        ctx.warn(format!("a terraform that the command starts here would not work on kl's state: {}", doubt.chain()));
+    }
 
     // A kl that was killed could not take what its terraform did: that is the only record of it.
     if line.about_states && !args.command.iter().any(|word| word == "push") && place.dir.join(ERRORED).exists() {
@@ -112,66 +119,16 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     for run in freed? {
         ctx.warn(format!("the command ended without giving its lock back; it is free again (`kl show {run}`)"));
     }
-    if line.about_states && status.success() && server.asked() == 0 && !line.asks_nothing {
+    let should_have_asked =
+        if line.terraform { line.about_states && status.success() && !line.asks_nothing } else { true };
+    if should_have_asked && server.asked() == 0 {
         ctx.warn(format!(
-            "the command never asked for the state {:?}: does its configuration, or -backend-config, name an address?",
+            "the command never asked for the state {:?}. If it changed anything, it did so with another state: does its \
+             configuration have `backend \"http\" {{}}`, without an address there, in -backend-config or from an earlier init?",
             name.as_str()
         ));
     }
     Ok(code(status))
-}
-
-/// Refuses a configuration whose state is elsewhere: the command would change objects that kl never hears of.
-fn check_backend(place: &Place) -> Result<(), KlError> {
-    let dir = &place.dir;
-    let unreadable =
-        |error: std::io::Error| KlError::usage(format!("cannot read the configuration in {dir}")).because(error);
-    let mut files = Vec::new();
-    for entry in dir.read_dir_utf8().map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
-        if is_configuration(entry.file_name()) {
-            let bytes = bounded::file(entry.path(), MAX_TEXT).map_err(unreadable)?;
-            files.push((entry.file_name().to_owned(), String::from_utf8_lossy(&bytes).into_owned()));
-        }
-    }
-    files.sort();
-    // Errors in the configuration are Terraform's to tell.
-    let Ok(module) = configuration::read(&files) else { return Ok(()) };
-    match module.backend.as_deref() {
-        Some("http") if module.backend_has_address => Err(KlError::usage(format!(
-            "the backend block in {dir} names an address of its own: its state would not be kl's"
-        ))
-        .hint("leave address, lock_address and unlock_address out; kl gives them in the environment")),
-        Some("http") => Ok(()),
-        found => {
-            let found = found.map_or_else(|| "no backend".to_owned(), |kind| format!("the backend {kind:?}"));
-            Err(KlError::usage(format!("the configuration in {dir} has {found}: its state would not be kl's"))
-                .hint("write `terraform { backend \"http\" {} }` into it; kl gives the address in the environment"))
-        }
-    }
-}
-
-/// Refuses addresses that come to the backend in other ways, and would count for more than the environment: on the
-/// command line, or from an earlier `terraform init -backend-config=address=…`.
-fn check_addresses(session: &Session, dir: &Utf8Path, line: &Line<'_>) -> Result<(), KlError> {
-    if line.names_address {
-        return Err(KlError::usage("-backend-config names an address: the state would not be kl's")
-            .hint("leave it out; kl gives the addresses in the environment"));
-    }
-    if line.initialises {
-        return Ok(());
-    }
-    let known = data_dir(session, dir).join("terraform.tfstate");
-    let text = bounded::file(&known, MAX_TEXT).unwrap_or_default();
-    let known: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    let address = |name: &str| known["backend"]["config"][name].as_str().is_some_and(|text| !text.is_empty());
-    if known["backend"]["type"] == "http" && ["address", "lock_address", "unlock_address"].into_iter().any(address) {
-        return Err(KlError::usage(format!(
-            "an earlier init in {dir} has given the backend an address of its own: the state would not be kl's"
-        ))
-        .hint("`kl exec -- terraform init -reconfigure` forgets it; `kl state adopt` brings that state in before"));
-    }
-    Ok(())
 }
 
 fn data_dir(session: &Session, dir: &Utf8Path) -> Utf8PathBuf {

@@ -23,6 +23,9 @@ use crate::workspace::{Workspace, WorkspaceRequest};
 /// What Terraform's data directory is called unless somebody says otherwise.
 pub const DATA_DIR: &str = ".terraform";
 
+/// The workspace that every backend has.
+const DEFAULT_WORKSPACE: &str = "default";
+
 /// What is to be adopted, beside the project.
 #[derive(Debug, Clone)]
 pub struct AdoptRequest {
@@ -53,6 +56,8 @@ pub struct Adopted {
     pub unchanged: bool,
     /// What the plan changes, of the old backend's state and of kl's alike.
     pub planned: usize,
+    /// Whether the configuration asks for the name of a workspace that plain Terraform cannot see with kl's backend.
+    pub asks_for_workspace: bool,
 }
 
 /// Adopts the state of a configuration. The old backend is only read, and may be adopted again whatever interrupts this.
@@ -69,11 +74,13 @@ pub async fn adopt(ctx: &Context, project: &Project, request: &AdoptRequest) -> 
     bench.place_text(&text)?;
     let before = planned(ctx, &bench).await?;
     let (lineage, rows) = (document.lineage.clone(), document.rows.len());
-    let (serial, unchanged) =
-        match import(ctx, &project.state, document, (request.lease, request.wait)).await.map_err(adopted_before)? {
-            Imported::Committed(committed) => (committed.serial, false),
-            Imported::Unchanged(serial) => (serial, true),
-        };
+    let (serial, unchanged) = match import(ctx, &project.state, document, None, (request.lease, request.wait))
+        .await
+        .map_err(adopted_before)?
+    {
+        Imported::Committed(committed) => (committed.serial, false),
+        Imported::Unchanged(serial) => (serial, true),
+    };
     old.has_stayed(ctx, &text).await?;
     let head = ctx.store.state_ensure(&project.state).await?;
     let snapshot = ctx.store.snapshot(head.id, None).await?;
@@ -89,7 +96,8 @@ pub async fn adopt(ctx: &Context, project: &Project, request: &AdoptRequest) -> 
         .hint("the configuration still has its old backend, which was not touched: leave it so, and look at both plans")
         .hint("real objects that changed between the two plans are another reason: run the command again"));
     }
-    Ok(Adopted { backend: old.backend, serial, lineage, rows, unchanged, planned: after.len() })
+    let asks_for_workspace = project.workspace != DEFAULT_WORKSPACE && bench.asks_for_workspace()?;
+    Ok(Adopted { backend: old.backend, serial, lineage, rows, unchanged, planned: after.len(), asks_for_workspace })
 }
 
 /// An import that is refused, perhaps because kl has gone on since.
@@ -97,7 +105,9 @@ fn adopted_before(error: KlError) -> KlError {
     if error.exit() != Exit::Usage {
         return error;
     }
-    error.hint("a state that was adopted before needs no second time: the configuration only has to name kl's backend")
+    error
+        .hint("a state that was adopted before needs no second time: the configuration only has to name kl's backend")
+        .hint("the document of the old backend is what `terraform state pull` prints there")
 }
 
 /// A backend that could not be initialised, with what to do: nothing is missing where kl was told to stop, or where the
@@ -173,7 +183,7 @@ impl<'p> Old<'p> {
             parent: temp_dir(),
             root_module: project.dir.clone(),
             extra_roots: super::bench::local_modules(&project.dir, project.terraform.product()),
-            workspace: "default".to_owned(),
+            workspace: DEFAULT_WORKSPACE.to_owned(),
         };
         let copy = blocking(move || {
             let copy = Workspace::create(&made)?;
@@ -189,16 +199,37 @@ impl<'p> Old<'p> {
             root_module_dir: copy.root_module_dir().to_owned(),
             data_dir: copy.data_dir(),
             output_dir: copy.dir().to_owned(),
-            workspace: "default".to_owned(),
+            workspace: DEFAULT_WORKSPACE.to_owned(),
         };
         ctx.begins(Stage::Init).await?;
         // Terraform knows no reconfiguring of its own cloud.
         let anew = !known && root.backend.as_deref() != Some("cloud");
         let initialised = project.terraform.init_own_backend(&mirror, &settings, anew, &ctx.stop).await;
         initialised.map_err(|error| out_of_reach(error, root.backend.as_deref()))?;
-        let dirs =
-            Dirs { root_module_dir: mirror.checkout_dir.clone(), workspace: project.workspace.clone(), ..mirror };
-        Ok(Self { project, backend: root.backend, _copy: copy, dirs })
+        let dirs = Dirs { root_module_dir: mirror.checkout_dir.clone(), ..mirror };
+        let here = Self { project, backend: root.backend, _copy: copy, dirs };
+        here.enter(ctx).await
+    }
+
+    /// Goes into the project's workspace, which has to exist: in some backends, asking for one makes it.
+    async fn enter(self, ctx: &Context) -> Result<Self, KlError> {
+        let wanted = &self.project.workspace;
+        if wanted != DEFAULT_WORKSPACE {
+            let known = self.project.terraform.workspace_list(&self.dirs, &ctx.stop).await?;
+            if !known.contains(wanted) {
+                return Err(KlError::usage(format!(
+                    "the present backend ({}) has no workspace {wanted:?}: there is nothing to adopt",
+                    self.kind()
+                ))
+                .hint(format!("it has: {}", known.join(", "))));
+            }
+        }
+        let dirs = Dirs { workspace: wanted.clone(), ..self.dirs };
+        Ok(Self { dirs, ..self })
+    }
+
+    fn kind(&self) -> &str {
+        self.backend.as_deref().unwrap_or("a local file")
     }
 
     /// The state document as the backend has it now.
@@ -216,7 +247,7 @@ impl<'p> Old<'p> {
         if document.lineage.is_none() && document.rows.is_empty() {
             return Err(KlError::usage(format!(
                 "the present backend ({}) has no state in workspace {:?}: there is nothing to adopt",
-                self.backend.as_deref().unwrap_or("a local file"),
+                self.kind(),
                 self.project.workspace
             ))
             .hint("the first `kl apply` begins a new state; `terraform workspace list` shows the workspaces that there are"));

@@ -192,6 +192,18 @@ impl Bench {
         error.without(&|text| secrets.hide_in(text))
     }
 
+    /// Whether any module asks for the name of the workspace.
+    pub fn asks_for_workspace(&self) -> Result<bool, KlError> {
+        let dirs: BTreeSet<_> = self.module_dirs.values().map(|dir| self.dirs.root_module_dir.join(dir)).collect();
+        for dir in dirs {
+            let files = read_files(&dir, self.terraform.product())?;
+            if files.iter().any(|(_, text)| configuration::asks_for_workspace(text)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The versions in use. To be asked after init, which selects the providers.
     pub fn tools(&self) -> Result<Tools, KlError> {
         Ok(Tools {
@@ -271,6 +283,17 @@ fn read_tree(
 
 /// Reads the configuration files of a directory; none when it has no such file.
 pub(super) fn read_module(dir: &Utf8Path, product: Product) -> Result<Option<ModuleConfig>, KlError> {
+    let files = read_files(dir, product)?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let config = configuration::read(&files)
+        .map_err(|error| KlError::usage(format!("the configuration in {dir} does not parse")).because(error))?;
+    Ok(Some(config))
+}
+
+/// The files of a module: names and texts.
+fn read_files(dir: &Utf8Path, product: Product) -> Result<Vec<(String, String)>, KlError> {
     let cannot = |error| KlError::usage(format!("cannot read the directory {dir}")).because(error);
     let mut files = Vec::new();
     for entry in dir.read_dir_utf8().map_err(cannot)? {
@@ -288,13 +311,8 @@ pub(super) fn read_module(dir: &Utf8Path, product: Product) -> Result<Option<Mod
         let text = std::fs::read_to_string(entry.path()).map_err(unreadable)?;
         files.push((name.to_owned(), text));
     }
-    if files.is_empty() {
-        return Ok(None);
-    }
     files.sort();
-    let config = configuration::read(&files)
-        .map_err(|error| KlError::usage(format!("the configuration in {dir} does not parse")).because(error))?;
-    Ok(Some(config))
+    Ok(files)
 }
 
 /// Directories of local modules that a root module reaches, wherever they are.

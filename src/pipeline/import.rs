@@ -8,12 +8,21 @@ use super::errand::{self, Change, Errand};
 use crate::clock;
 use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::Claim;
-use crate::domain::id::{Serial, StateName};
+use crate::domain::id::{Serial, StateId, StateName};
 use crate::domain::run::RunKind;
-use crate::domain::state::RowKey;
 use crate::domain::state::document::StateDocument;
+use crate::domain::state::{ContentHash, RowKey, incoming};
 use crate::error::KlError;
-use crate::store::model::{Commit, CommitMode, Committed, LineageRule, RowWrite, Snapshot, Source};
+use crate::store::StoreError;
+use crate::store::model::{
+    Commit, CommitMode, Committed, LineageRule, RowChange, RowWrite, Snapshot, Source, VersionQuery,
+};
+
+/// So many versions are asked for at once.
+const PAGE: u32 = 500;
+
+/// So many versions, and rows of each, are named.
+const NAMED: usize = 5;
 
 /// What an import came to.
 pub enum Imported {
@@ -23,15 +32,23 @@ pub enum Imported {
     Unchanged(Serial),
 }
 
-/// Imports a document: into an empty state, or as a newer version of the same lineage.
-/// The lease and the waiting are those of [`Errand`].
+/// Imports a document: into an empty state, or as a newer version of the same lineage that has all that kl has done since
+/// its last import. What stands at the serial `over` is given up for it, whatever it is. The lease and the waiting are
+/// those of [`Errand`].
 pub async fn import(
     ctx: &Context,
     name: &StateName,
     document: StateDocument,
+    over: Option<Serial>,
     (lease, wait): (Duration, Option<Duration>),
 ) -> Result<Imported, KlError> {
-    if let Some(head) = ctx.store.state_find(name).await? {
+    let found = ctx.store.state_find(name).await?;
+    let stands = found.as_ref().map_or(Serial(0), |head| head.serial);
+    if let Some(over) = over.filter(|over| *over != stands) {
+        return Err(KlError::usage(format!("state {:?} is at serial {stands}, not {over}", name.as_str()))
+            .hint("`kl history` shows what came since: --over takes the serial that may be given up"));
+    }
+    if let Some(head) = found {
         // An empty file is an empty state, which is a good beginning and never what comes after something.
         if head.serial.0 > 0 && document.lineage.is_none() && document.rows.is_empty() {
             return Err(KlError::usage(format!(
@@ -51,19 +68,15 @@ pub async fn import(
             ))
             .hint("import it under another name with --state"));
         }
-        if head.serial.0 > 0 && document.serial <= head.serial {
+        if head.serial.0 > 0 {
             let snapshot = ctx.store.snapshot(head.id, None).await?;
-            let same = document.serial == head.serial && snapshot.rows.iter().map(|(row, _)| row).eq(&document.rows);
-            if same {
+            let same = snapshot.rows.iter().map(|(row, _)| row).eq(&document.rows);
+            if same && document.serial == head.serial {
                 return Ok(Imported::Unchanged(head.serial));
             }
-            return Err(KlError::usage(format!(
-                "state {:?} is at serial {}, and the document at serial {}: importing it would go back",
-                name.as_str(),
-                head.serial,
-                document.serial
-            ))
-            .hint("serials only grow; pull the state and compare before you raise the document's serial"));
+            if over.is_none() {
+                follows(ctx, &snapshot, &document).await?;
+            }
         }
     }
     let head = ctx.store.state_ensure(name).await?;
@@ -102,5 +115,80 @@ pub async fn import(
     match done {
         Some((_, committed)) => Ok(Imported::Committed(committed)),
         None => Err(KlError::failed("there was nothing to import")),
+    }
+}
+
+/// Refuses a document that would go back, or take back what kl has done.
+async fn follows(ctx: &Context, trunk: &Snapshot, document: &StateDocument) -> Result<(), KlError> {
+    let (name, ours, theirs) = (trunk.head.name.as_str(), trunk.head.serial, document.serial);
+    let refusal = if theirs == ours {
+        format!(
+            "state {name:?} has another content at serial {ours} than the document: both have gone on from what they had in common"
+        )
+    } else if theirs < ours {
+        format!("state {name:?} is at serial {ours}, and the document at serial {theirs}: importing it would go back")
+    } else if let Some(undone) = undoes(ctx, trunk, document).await? {
+        format!(
+            "the document at serial {theirs} does not have what was done to state {name:?} since its last import: {undone}"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(KlError::usage(refusal)
+        .hint("nothing was changed; compare the document with what `kl state pull` prints")
+        .hint(format!(
+            "when the document is right: `kl state import` with --over {ours} takes it as the next version; objects that \
+             only kl has made stay, and no state knows them"
+        )))
+}
+
+/// What a document would undo of the versions since the newest import, version by version; none when it has all of it.
+async fn undoes(ctx: &Context, trunk: &Snapshot, document: &StateDocument) -> Result<Option<String>, KlError> {
+    let state = trunk.head.id;
+    let since = newest_import(ctx, state).await?;
+    let changed = match ctx.store.rows_changed_since(state, since).await {
+        Ok(changed) => changed,
+        Err(StoreError::HistoryRemoved { .. }) => {
+            return Ok(Some("its history is no longer there, so that nobody can tell what".to_owned()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let now: BTreeMap<&RowKey, ContentHash> = trunk.rows.iter().map(|(row, _)| (&row.key, row.body.hash())).collect();
+    let ours = changed.iter().map(|change| (change.key.clone(), now.get(&change.key).copied())).collect();
+    let undone = incoming::undone(&ours, document);
+    let mut versions: BTreeMap<Serial, (&RowChange, Vec<String>)> = BTreeMap::new();
+    for change in changed.iter().filter(|change| undone.contains(&change.key)) {
+        versions.entry(change.serial).or_insert_with(|| (change, Vec::new())).1.push(change.key.to_string());
+    }
+    let told: Vec<String> = versions.values().map(|(change, rows)| version(change, rows)).collect();
+    Ok((!told.is_empty()).then(|| shortened(&told, "; ")))
+}
+
+/// The serial of the newest version that came from elsewhere; 0 where everything is kl's own.
+async fn newest_import(ctx: &Context, state: StateId) -> Result<Serial, KlError> {
+    let mut query = VersionQuery { before: None, since: None, limit: PAGE, with_rows: false };
+    loop {
+        let page = ctx.store.version_list(state, query).await?;
+        if let Some(import) = page.iter().find(|version| version.source == Source::Import) {
+            return Ok(import.serial);
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE as usize => query.before = Some(last.serial),
+            _ => return Ok(Serial(0)),
+        }
+    }
+}
+
+fn version(change: &RowChange, rows: &[String]) -> String {
+    let run = change.run.map(|run| format!("run {run}, ")).unwrap_or_default();
+    format!("serial {} ({run}by {}): {}", change.serial, change.actor, shortened(rows, ", "))
+}
+
+/// The first of many, and how many more there are.
+fn shortened(all: &[String], between: &str) -> String {
+    let shown = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(between);
+    match all.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown}{between}and {more} more"),
     }
 }

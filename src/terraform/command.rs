@@ -118,6 +118,22 @@ pub fn state_pull(dirs: &Dirs) -> Vec<String> {
     args
 }
 
+/// `terraform workspace list`: reads the backend, and nothing else.
+#[must_use]
+pub fn workspace_list(dirs: &Dirs) -> Vec<String> {
+    let mut args = start(dirs, "workspace");
+    args.push("list".to_owned());
+    args
+}
+
+/// The workspaces in what `terraform workspace list` prints: one a line behind two columns, of which the first has a star
+/// for the selected one. Anything else is talk.
+#[must_use]
+pub fn workspaces(text: &str) -> Vec<String> {
+    let names = text.lines().filter_map(|line| line.strip_prefix("* ").or_else(|| line.strip_prefix("  ")));
+    names.filter(|name| !name.is_empty() && !name.contains(char::is_whitespace)).map(str::to_owned).collect()
+}
+
 /// `terraform plan`: exit code 2 when there is something to apply. `given` are the files that hold the request's inputs.
 #[must_use]
 pub fn plan(dirs: &Dirs, request: &PlanRequest, given: &[Utf8PathBuf]) -> Vec<String> {
@@ -192,6 +208,13 @@ pub fn environment(pinned: &Environment, dirs: &Dirs) -> Environment {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+
+    #[test]
+    fn workspaces_are_told_from_talk() {
+        let text = "* default\n  dev\n  ümlaut\n\n\nThe active workspace is being overridden using the TF_WORKSPACE\nenvironment variable.\n";
+        assert_eq!(super::workspaces(text), ["default", "dev", "ümlaut"]);
+        assert!(super::workspaces("").is_empty());
+    }
 
     use super::*;
 

@@ -193,6 +193,9 @@ pub enum TerraformError {
     /// `terraform state pull` failed.
     #[error("terraform state pull failed: {0}")]
     Pull(Failure),
+    /// `terraform workspace list` failed.
+    #[error("terraform workspace list failed: {0}")]
+    Workspaces(Failure),
     /// `terraform plan` failed.
     #[error("terraform plan failed: {0}")]
     Plan(Failure),
@@ -224,6 +227,7 @@ impl TerraformError {
         match self {
             Self::Init(failure) => Some(("terraform init", failure)),
             Self::Pull(failure) => Some(("terraform state pull", failure)),
+            Self::Workspaces(failure) => Some(("terraform workspace list", failure)),
             Self::Plan(failure) => Some(("terraform plan", failure)),
             Self::Show(failure) => Some(("terraform show", failure)),
             Self::Graph(failure) => Some(("terraform graph", failure)),
@@ -237,6 +241,7 @@ impl TerraformError {
     pub fn without(mut self, hide: &dyn Fn(&str) -> String) -> Self {
         if let Self::Init(failure)
         | Self::Pull(failure)
+        | Self::Workspaces(failure)
         | Self::Plan(failure)
         | Self::Show(failure)
         | Self::Graph(failure)

@@ -175,6 +175,12 @@ impl Terraform {
         self.text(&invocation, stop, TerraformError::Pull).await
     }
 
+    /// The workspaces that the backend has.
+    pub async fn workspace_list(&self, dirs: &Dirs, stop: &Stop) -> Result<Vec<String>, TerraformError> {
+        let invocation = self.invocation(dirs, command::workspace_list(dirs));
+        Ok(command::workspaces(&self.text(&invocation, stop, TerraformError::Workspaces).await?))
+    }
+
     async fn initialise(&self, dirs: &Dirs, more: Vec<String>, stop: &Stop) -> Result<(), TerraformError> {
         let lock_file_exists = dirs.root_module_dir.join(LOCK_FILE).exists();
         let mut invocation = self.invocation(dirs, [command::init(dirs, lock_file_exists), more].concat());

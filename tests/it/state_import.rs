@@ -12,6 +12,7 @@ on_both_databases!(
     what_is_imported_is_pulled_again_number_by_number,
     documents_that_cannot_be_read_are_refused_and_touch_nothing,
     an_import_goes_forward_within_its_lineage_only,
+    an_import_takes_nothing_back_unasked,
     an_import_beside_a_live_run_is_refused_with_its_holder,
     old_serials_can_be_pulled,
     sensitive_values_are_masked_where_people_look,
@@ -166,12 +167,47 @@ fn an_import_goes_forward_within_its_lineage_only(database: &Database) {
     assert!(said.contains("the document is empty") && said.contains("is at serial 7"), "{said}");
     let other = document("aaaa", 7).replace("hunter2", "hunter3");
     let said = import(&site, &other, 3);
-    assert!(said.contains("at serial 7"), "{said}");
+    assert!(said.contains("has another content at serial 7 than the document"), "{said}");
+    assert!(said.contains("--over 7") && !said.contains("go back"), "{said}");
     assert_tidy_from(database, 7);
     import(&site, &document("aaaa", 12).replace("hunter2", "hunter3"), 0);
     assert_tidy_from(database, 12);
     assert_eq!(serde_json::from_str::<Value>(&pull(&site)).unwrap()["serial"], 12);
     assert_eq!(database.value("SELECT rows_opened FROM state_versions WHERE serial = 12"), Some("1".into()));
+}
+
+fn an_import_takes_nothing_back_unasked(database: &Database) {
+    let site = site(database);
+    import(&site, &document("aaaa", 7), 0);
+    let row = r#"module.web["a.b"].terraform_data.r["q\"uote $${x}"]"#;
+    drop(site.kl().args(["state", "rm", row, "--dir", "live", "--actor", "alice"]).exits(0));
+    let run = database.value("SELECT CAST(id AS text) FROM runs WHERE kind = 'remove'").unwrap();
+    let said = import(&site, &document("aaaa", 12), 3);
+    for part in ["at serial 12 does not have what was done to state \"live\"", "serial 8", "by alice", row, "--over 8"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(said.contains(&run[..8]), "{run}: {said}");
+    assert_tidy_from(database, 8);
+    // One that has it follows as ever.
+    let mut without: Value = serde_json::from_str(&document("aaaa", 12)).unwrap();
+    without["resources"] = json!([]);
+    import(&site, &without.to_string(), 0);
+    assert_tidy_from(database, 12);
+    // Who says what may be given up gets any document of the lineage in, and not when somebody has been faster.
+    let over = |serial: &str, code: i32| {
+        let kl = site.kl().args(["state", "import", "-", "--dir", "live", "--over", serial]);
+        kl.stdin(document("aaaa", 7)).exits(code)
+    };
+    let said = over("8", 3).stderr;
+    assert!(said.contains("is at serial 12, not 8"), "{said}");
+    assert!(over("12", 0).stdout.contains("as serial 13"));
+    assert!(pull(&site).contains("\"serial\": 13"), "{}", pull(&site));
+    assert_eq!(site.kl().args(["state", "list", "live"]).exits(0).stdout.trim(), row);
+    drop(over("13", 0));
+    let said =
+        site.kl().args(["state", "import", "-", "--dir", "live", "--over", "14"]).stdin(document("bbbb", 20)).exits(3);
+    assert!(said.stderr.contains("has lineage"), "{said:?}");
 }
 
 fn an_import_beside_a_live_run_is_refused_with_its_holder(database: &Database) {

@@ -42,6 +42,10 @@ pub struct ImportArgs {
     /// The root module whose state it is
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: Utf8PathBuf,
+    /// Take the document although the state has gone on, or has another content, up to this serial, its newest: what only
+    /// the state knows is given up
+    #[arg(long, value_name = "SERIAL", value_parser = serial)]
+    pub over: Option<Serial>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub state: StateArgs,

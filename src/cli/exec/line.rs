@@ -45,8 +45,9 @@ pub(super) struct Line<'a> {
     pub(super) asks_nothing: bool,
     /// Whether it is an init, which settles anew where the state is.
     pub(super) initialises: bool,
-    /// Whether it tells the backend an address.
-    pub(super) names_address: bool,
+    /// What it tells the backend with `-backend-config`, in the environment or by itself: `KEY=VALUE`, or files. Of another
+    /// program, what the Terraform in it would be told by the environment.
+    pub(super) backend_config: Vec<String>,
     /// What it is told to do without a lock although it would write the state.
     pub(super) unlocked: Option<&'a str>,
 }
@@ -67,25 +68,21 @@ impl<'a> Line<'a> {
             None => false,
         };
         let asks_for_help = words().any(|word| matches!(word, "-help" | "--help" | "-h"));
+        let further = |names: &[String]| -> Vec<String> {
+            let values = names.iter().filter_map(|name| variable(name));
+            values.flat_map(|words| words.split_whitespace().map(unquoted).collect::<Vec<_>>()).collect()
+        };
         let from_environment = || {
             let names = ["TF_CLI_ARGS".to_owned(), format!("TF_CLI_ARGS_{}", verb.unwrap_or_default())];
-            names.iter().filter_map(|name| variable(name)).any(|words| words.split_whitespace().any(leaves_the_lock))
+            further(&names).iter().any(|word| leaves_the_lock(word))
         };
-        let names_address = || {
-            let mut words = words().map(|word| word.trim_start_matches('-')).peekable();
-            std::iter::from_fn(move || {
-                let word = words.next()?;
-                Some(match word.strip_prefix("backend-config") {
-                    Some("") => words.peek().copied().unwrap_or_default(),
-                    Some(value) => value.trim_start_matches('='),
-                    None => "",
-                })
-            })
-            .any(|setting| {
-                setting
-                    .split_once('=')
-                    .is_some_and(|(name, _)| matches!(name.trim(), "address" | "lock_address" | "unlock_address"))
-            })
+        let backend_config = if verb == Some("init") || !terraform {
+            let own = words().filter(|_| terraform).map(str::to_owned);
+            let all: Vec<String> =
+                further(&["TF_CLI_ARGS".to_owned(), "TF_CLI_ARGS_init".to_owned()]).into_iter().chain(own).collect();
+            settings(&all)
+        } else {
+            Vec::new()
         };
         let unlocked = writes && !asks_for_help && (words().any(leaves_the_lock) || from_environment());
         Self {
@@ -97,15 +94,33 @@ impl<'a> Line<'a> {
             // Init asks only when there is something to take over; others can be told to look at files.
             asks_nothing: matches!(verb, Some("init" | "show" | "graph")),
             initialises: verb == Some("init"),
-            names_address: verb == Some("init") && names_address(),
+            backend_config,
             unlocked: verb.filter(|_| unlocked),
         }
     }
 }
 
+/// A word of a variable without its quotes.
+fn unquoted(word: &str) -> String {
+    word.chars().filter(|letter| !matches!(letter, '"' | '\'')).collect()
+}
+
+/// What the words say with `-backend-config`.
+fn settings(words: &[String]) -> Vec<String> {
+    let mut words = words.iter().map(|word| word.trim_start_matches('-')).peekable();
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        match word.strip_prefix("backend-config") {
+            Some("") => settings.extend(words.peek().map(|next| (*next).to_owned())),
+            Some(rest) => settings.extend(rest.strip_prefix('=').map(str::to_owned)),
+            None => {}
+        }
+    }
+    settings
+}
+
 /// Whether a word tells Terraform to take no lock.
 fn leaves_the_lock(word: &str) -> bool {
-    let word = word.trim_matches(['"', '\'']);
     let value = word.strip_prefix("--lock=").or_else(|| word.strip_prefix("-lock="));
     value.is_some_and(|value| NO.contains(&value))
 }
@@ -123,6 +138,10 @@ mod tests {
         ask(&Line::of(&words, variable))
     }
 
+    fn texts(all: &[&str]) -> Vec<String> {
+        all.iter().map(|text| (*text).to_owned()).collect()
+    }
+
     #[test]
     fn a_command_of_terraform_is_told_from_others() {
         for (line, terraform, about_states) in [
@@ -137,14 +156,22 @@ mod tests {
         ] {
             assert_eq!(of(line, |line| (line.terraform, line.about_states)), (terraform, about_states), "{line}");
         }
-        for (line, named) in [
-            ("terraform init -backend-config=address=http://x/y", true),
-            ("terraform init --backend-config lock_address=http://x/y", true),
-            ("terraform init -backend-config=username=u", false),
-            ("terraform init -backend-config settings.hcl", false),
-            ("terraform init", false),
+        for (line, settings) in [
+            ("terraform init -backend-config=address=http://x/y", &["address=http://x/y"][..]),
+            ("terraform init --backend-config lock_address=http://x/y", &["lock_address=http://x/y"]),
+            ("terraform init -backend-config settings.hcl -backend-config=a=b", &["settings.hcl", "a=b"]),
+            ("terraform init", &[]),
         ] {
-            assert_eq!(of(line, |line| (line.initialises, line.names_address)), (true, named), "{line}");
+            assert_eq!(
+                of(line, |line| (line.initialises, line.backend_config.clone())),
+                (true, texts(settings)),
+                "{line}"
+            );
+        }
+        let variable =
+            |asked: &str| (asked == "TF_CLI_ARGS_init").then(|| "-no-color '-backend-config=a=b'".to_owned());
+        for (line, settings) in [("terraform init", &["a=b"][..]), ("sh x", &["a=b"]), ("terraform plan", &[])] {
+            assert_eq!(with(line, variable, |line| line.backend_config.clone()), texts(settings), "{line}");
         }
         assert_eq!(of("terraform -chdir=live plan", |line| line.chdir.map(str::to_owned)), Some("live".to_owned()));
         assert_eq!(of("make -chdir=live plan", |line| line.chdir.map(str::to_owned)), None);

@@ -9,8 +9,9 @@ use crate::cli::args::state::AdoptArgs;
 use crate::cli::project::{Place, workspace};
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::pipeline::Project;
 use crate::pipeline::adopt::{self, AdoptRequest, Adopted};
-use crate::report::style::{bold, count, good, plain};
+use crate::report::style::{bold, count, good, plain, warn};
 
 /// What the configuration has to say from then on.
 const CONFIGURATION: &str = "terraform {\n  backend \"http\" {}\n}\n";
@@ -33,7 +34,7 @@ pub(super) async fn run(session: &Session, args: AdoptArgs) -> Result<Exit, KlEr
     let adopted = Box::pin(adopt::adopt(&ctx, &project, &request)).await?;
     let plain_terraform = by_way_of_kl(&args.dir, &args.state);
     let in_the_way: Vec<&str> = LOCAL.into_iter().filter(|name| project.dir.join(name).exists()).collect();
-    let text = text(&adopted, project.state.as_str(), &place.name(), &in_the_way, &plain_terraform);
+    let text = text(&adopted, &project, &place.name(), &in_the_way, &plain_terraform);
     session.out.result(&text, || {
         json!({
             "state": project.state,
@@ -43,6 +44,7 @@ pub(super) async fn run(session: &Session, args: AdoptArgs) -> Result<Exit, KlEr
             "rows": adopted.rows,
             "unchanged": adopted.unchanged,
             "planned_changes": adopted.planned,
+            "asks_for_workspace": adopted.asks_for_workspace,
             "configuration": CONFIGURATION,
         })
     });
@@ -67,9 +69,9 @@ fn argument(text: &str) -> String {
     if text.chars().all(harmless) { text.to_owned() } else { format!("'{}'", plain(text).replace('\'', "'\\''")) }
 }
 
-fn text(adopted: &Adopted, state: &str, dir: &str, in_the_way: &[&str], plain_terraform: &str) -> String {
+fn text(adopted: &Adopted, project: &Project, dir: &str, in_the_way: &[&str], plain_terraform: &str) -> String {
     let rows = count(adopted.rows, "row");
-    let (sign, state) = (good("✓"), plain(state));
+    let (sign, state) = (good("✓"), plain(project.state.as_str()));
     let mut text = if adopted.unchanged {
         format!("{sign} State {state} has all {rows} already, at serial {}.\n", adopted.serial)
     } else {
@@ -86,9 +88,20 @@ fn text(adopted: &Adopted, state: &str, dir: &str, in_the_way: &[&str], plain_te
     text.push_str(&format!("{sign} A plan shows the same as with {old}: {changes}.\n\n"));
     let place = if adopted.backend.is_some() { format!(", in place of {old}") } else { String::new() };
     text.push_str(&format!("Write into the configuration in {}{place}:\n\n{}\n", plain(dir), bold(CONFIGURATION)));
-    text.push_str(&format!(
-        "Then `kl plan` and `kl apply` work on it, and plain Terraform by way of `{plain_terraform}`.\n"
-    ));
+    if adopted.asks_for_workspace {
+        let workspace = argument(&project.workspace);
+        text.push_str(&format!(
+            "{} The configuration uses terraform.workspace. `kl plan` and `kl apply` see {workspace}, when they are given \
+             --workspace {workspace} or kl.yaml names it; plain Terraform would see \"default\" with kl's backend, which has \
+             no workspaces, and plan other values. So work on it with kl alone, or put a variable in the place of \
+             terraform.workspace first.\n",
+            warn("!")
+        ));
+    } else {
+        text.push_str(&format!(
+            "Then `kl plan` and `kl apply` work on it, and plain Terraform by way of `{plain_terraform}`.\n"
+        ));
+    }
     if !in_the_way.is_empty() {
         text.push_str(&format!(
             "Before that, move {} out of {}: `terraform init` would want to migrate what it finds there.\n",

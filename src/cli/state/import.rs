@@ -19,7 +19,7 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<Exit, KlE
     let document = read(session, &args).await?;
     let rows = document.rows.len();
     let ctx = session.context(session.store(&place).await?, &args.actor);
-    match import(&ctx, &name, document, (args.reserve.lease, args.reserve.wait)).await? {
+    match import(&ctx, &name, document, args.over, (args.reserve.lease, args.reserve.wait)).await? {
         Imported::Committed(committed) => session.out.result(
             &format!(
                 "{} Imported {} into state {} as serial {}.\n",

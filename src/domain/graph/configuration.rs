@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::address::{Key, Mode};
 
-pub use files::{is_configuration, is_opentofu};
+pub use files::{asks_for_workspace, is_configuration, is_opentofu};
 pub use input::{Form, NotAnExpression};
 
 /// Why the text of a module is not a configuration.

@@ -1,6 +1,6 @@
 //! A whole document that a plain Terraform sends: what it changes, or why it cannot be taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{DocumentHead, StateDocument};
 use super::row::{Body, ContentHash, RowKey};
@@ -95,6 +95,22 @@ fn changes(known: &Known, document: &StateDocument) -> Vec<(RowKey, Option<Body>
     changes
 }
 
+/// Of the rows that changed on our side, those that a document does not have as they are now: it would undo them.
+/// None as the content of one stands for a row that is gone.
+#[must_use]
+pub fn undone(ours: &BTreeMap<RowKey, Option<ContentHash>>, document: &StateDocument) -> BTreeSet<RowKey> {
+    let mut undone: BTreeSet<RowKey> =
+        ours.iter().filter(|(_, hash)| hash.is_some()).map(|(key, _)| key.clone()).collect();
+    for row in &document.rows {
+        match ours.get(&row.key) {
+            Some(Some(hash)) if *hash == row.body.hash() => drop(undone.remove(&row.key)),
+            Some(_) => drop(undone.insert(row.key.clone())),
+            None => {}
+        }
+    }
+    undone
+}
+
 impl Known {
     /// What is known of a trunk after it has become a document, at this serial.
     #[must_use]
@@ -144,6 +160,23 @@ mod tests {
         assert_eq!(names(&judge(&known(&before), &document(5, "l", B)).unwrap()), ["-output.a"]);
         assert_eq!(judge(&known(&before), &document(2, "l", &format!("{B},{A}"))), Ok(Incoming::Changes(Vec::new())));
         assert_eq!(names(&judge(&Known::default(), &document(0, "l", A)).unwrap()), ["+output.a"]);
+    }
+
+    #[test]
+    fn a_document_undoes_what_it_does_not_have_as_we_have_it() {
+        let ours = |outputs: &str| {
+            let rows = document(1, "l", outputs).rows;
+            rows.iter().map(|row| (row.key.clone(), Some(row.body.hash()))).collect::<BTreeMap<_, _>>()
+        };
+        let undone = |ours: &BTreeMap<_, _>, outputs: &str| -> Vec<String> {
+            undone(ours, &document(9, "l", outputs)).iter().map(ToString::to_string).collect()
+        };
+        assert!(undone(&ours(A), &format!("{A},{B}")).is_empty(), "it has it");
+        assert_eq!(undone(&ours(A), B), ["output.a"], "we made it");
+        assert_eq!(undone(&ours(A), &A.replace('1', "3")), ["output.a"], "we changed it");
+        let removed: BTreeMap<_, _> = ours(A).into_keys().map(|key| (key, None)).collect();
+        assert_eq!(undone(&removed, A), ["output.a"], "we removed it");
+        assert!(undone(&removed, B).is_empty(), "it is gone there, too");
     }
 
     #[test]

@@ -13,6 +13,7 @@ on_both_databases!(
     a_refused_write_says_why_and_changes_nothing,
     a_write_without_the_lock_is_refused_before_anything_is_done,
     an_address_of_its_own_is_refused,
+    a_program_that_works_on_another_state_is_told_so,
     there_are_no_workspaces,
     the_address_of_the_database_is_no_business_of_a_provider,
 );
@@ -86,6 +87,19 @@ fn an_address_of_its_own_is_refused(database: &Database) {
     let given = format!("-backend-config=address={elsewhere}");
     let said = exec(&site, &["init", "-input=false", "-reconfigure", &given]).exits(3).stderr;
     assert!(said.contains("-backend-config names an address"), "{said}");
+    // In the arguments that Terraform takes from the environment, or in a file.
+    let init = exec(&site, &["init", "-input=false", "-reconfigure"]);
+    let said = init.env("TF_CLI_ARGS_init", &format!("'{given}'")).exits(3).stderr;
+    assert!(said.contains("-backend-config names an address") && said.contains("TF_CLI_ARGS_init"), "{said}");
+    site.write("live/b.hcl", &format!("# where\naddress = \"{elsewhere}\"\n"));
+    site.write("live/b.json", &format!("{{\"lock_address\": \"{elsewhere}\"}}"));
+    for file in ["b.hcl", "b.json"] {
+        let said = exec(&site, &["init", "-input=false", "-reconfigure", &format!("-backend-config={file}")]).exits(3);
+        assert!(said.stderr.contains(&format!("{file}: the file names an address")), "{said:?}");
+    }
+    site.write("live/b.hcl", "skip_cert_verification = true\n");
+    drop(exec(&site, &["init", "-input=false", "-reconfigure", "-backend-config", "b.hcl"]).exits(0));
+    drop(exec(&site, &["init", "-input=false", "-reconfigure"]).exits(0));
     // An earlier init has been told, without kl.
     let known = site.repo().join("live/.terraform/terraform.tfstate");
     let text = fs::read_to_string(&known).unwrap();
@@ -104,6 +118,26 @@ fn an_address_of_its_own_is_refused(database: &Database) {
     let said = exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=9"]).exits(3).stderr;
     assert!(said.contains("names an address of its own"), "{said}");
     fs::write(&configuration, text).unwrap();
+    assert_eq!(pulled(&site), before);
+}
+
+fn a_program_that_works_on_another_state_is_told_so(database: &Database) {
+    let site = applied(database);
+    let before = pulled(&site);
+    let never = "never asked for the state \"live\"";
+    let plan = format!("'{}' plan -input=false", program());
+    let said = shell(&site, &plan).exits(0).stderr;
+    assert!(!said.contains(never) && !said.contains("would not work on kl's state"), "{said}");
+    let said = shell(&site, "exit 7").exits(7).stderr;
+    assert!(said.contains(never), "{said}");
+    // A script that applies in a directory with another backend.
+    let block = "terraform {\n  backend \"local\" {\n    path = \"own.tfstate\"\n  }\n}\n";
+    site.write("live/backend.tf", block);
+    let script = format!("'{0}' init -input=false -reconfigure && '{0}' apply -auto-approve -input=false", program());
+    let said = shell(&site, &script).exits(0).stderr;
+    assert!(said.contains("would not work on kl's state") && said.contains("has the backend \"local\""), "{said}");
+    assert!(said.contains(never), "{said}");
+    assert!(site.repo().join("live/own.tfstate").exists());
     assert_eq!(pulled(&site), before);
 }
 

@@ -19,6 +19,7 @@ on_both_databases!(
     what_stands_in_a_pg_backend_is_adopted,
     what_stands_in_an_http_backend_is_adopted,
     adopting_again_takes_over_what_is_new,
+    adopting_again_takes_nothing_back_that_kl_applied,
     what_cannot_be_adopted_is_refused_and_touches_nothing,
     a_backend_out_of_reach_is_told_with_what_helps,
     somebody_who_applies_meanwhile_is_noticed,
@@ -145,12 +146,18 @@ fn a_workspace_of_a_local_state_is_adopted(database: &Database) {
     assert_eq!((&said["state"], &said["backend"]), (&json!("live:dev"), &json!("local")));
     assert_eq!(pulled(&site, "live:dev"), old);
     assert_eq!(old["outputs"]["o"]["value"], "dev-1");
+    // Plain Terraform would see another workspace with kl's backend: nobody is sent there.
+    assert_eq!(said["asks_for_workspace"], true);
+    let said = adopt(&site, &["--workspace", "dev"]).exits(0).stdout;
+    assert!(said.contains("The configuration uses terraform.workspace") && said.contains("see dev"), "{said}");
+    assert!(!said.contains("plain Terraform by way of"), "{said}");
     // The other one is another state.
     let said = adopt(&site, &["--workspace", "default"]).exits(0).stdout;
     assert!(!said.contains("out of live"), "the state lies elsewhere: {said}");
     assert_ne!(pulled(&site, "live")["lineage"], old["lineage"]);
     let said = adopt(&site, &["--workspace", "none"]).exits(3).stderr;
-    assert!(said.contains("there is nothing to adopt"), "{said}");
+    assert!(said.contains("has no workspace \"none\": there is nothing to adopt"), "{said}");
+    assert!(said.contains("it has: default, dev"), "{said}");
     // Plain Terraform goes on with the first, although the checkout still has a workspace selected that the new backend has not.
     site.write("live/backend.tf", "terraform {\n  backend \"http\" {}\n}\n");
     let exec = |args: &[&str]| {
@@ -178,6 +185,10 @@ fn what_stands_in_a_pg_backend_is_adopted(database: &Database) {
     assert!(said.contains("A plan shows the same as with the backend \"pg\": no changes."), "{said}");
     assert!(said.contains("in place of the backend \"pg\""), "{said}");
     assert_eq!(pulled(&site, "live"), old);
+    // A workspace that is not there is not made by looking for it.
+    let said = adopt(&site, &["--workspace", "typo"]).exits(3).stderr;
+    assert!(said.contains("has no workspace \"typo\"") && said.contains("it has: default"), "{said}");
+    assert_eq!(database.value("SELECT count(*) FROM remote.states"), Some("1".into()));
     // In a fresh checkout it has to be given.
     fs::remove_dir_all(site.repo().join("live/.terraform")).unwrap();
     let said = adopt(&site, &["--state", "again"]).exits(1).stderr;
@@ -239,6 +250,41 @@ fn adopting_again_takes_over_what_is_new(database: &Database) {
     drop(terraform(&site, "live", &["apply", "-auto-approve", "-input=false"]).exits(0));
     let said = adopt(&site, &[]).exits(3).stderr;
     assert!(said.contains("has lineage"), "{said}");
+}
+
+fn adopting_again_takes_nothing_back_that_kl_applied(database: &Database) {
+    let site = Site::on(database);
+    let world = r#"
+variable "n" { default = 1 }
+variable "r" { default = 0 }
+resource "terraform_data" "a" { count = var.n }
+resource "terraform_data" "b" { triggers_replace = var.r }
+"#;
+    site.write("live/main.tf", world);
+    drop(terraform(&site, "live", &["apply", "-auto-approve", "-input=false"]).exits(0));
+    drop(adopt(&site, &[]).exits(0));
+    let variable = ["apply", "live", "--auto-approve", "--var", "n=2", "--actor", "alice"];
+    drop(site.kl().args(variable).exits(0));
+    let ours = pulled(&site, "live");
+    drop(terraform(&site, "live", &["apply", "-auto-approve", "-input=false", "-var=r=1"]).exits(0));
+    let theirs = terraform(&site, "live", &["state", "pull"]).exits(0).stdout;
+    let said = adopt(&site, &[]).exits(3).stderr;
+    let over = ours["serial"].to_string();
+    for part in [
+        "does not have what was done",
+        &format!("serial {over}"),
+        "by alice",
+        "terraform_data.a[1]",
+        &format!("--over {over}"),
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(pulled(&site, "live"), ours);
+    // Whoever knows that the old backend is right says so.
+    let import = ["state", "import", "-", "--dir", "live", "--over", &over];
+    drop(site.kl().args(import).stdin(&theirs).exits(0));
+    assert_eq!(pulled(&site, "live"), serde_json::from_str::<Value>(&theirs).unwrap());
+    drop(adopt(&site, &[]).exits(0));
 }
 
 fn what_cannot_be_adopted_is_refused_and_touches_nothing(database: &Database) {

@@ -42,6 +42,17 @@ pub fn is_opentofu(name: &str) -> bool {
     kind(name).is_some_and(|kind| kind.opentofu)
 }
 
+/// Whether the text of a file asks for the name of the workspace. Lines that are comments do not count.
+#[must_use]
+pub fn asks_for_workspace(text: &str) -> bool {
+    text.lines().any(|line| {
+        let line = line.trim_start();
+        !line.starts_with('#')
+            && !line.starts_with("//")
+            && ["terraform.workspace", "tofu.workspace"].iter().any(|word| line.contains(word))
+    })
+}
+
 fn kind(name: &str) -> Option<Kind<'_>> {
     let base = base_name(name);
     // Hidden files, and what editors leave behind.
