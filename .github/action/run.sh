@@ -21,6 +21,24 @@ lines() {
   done <<<"$text"
 }
 
+# Adds what of the lines of a text says which database is meant and who acts: the apply's arguments, for what ends it.
+shared() {
+  local text=$1 line value_follows=
+  while IFS= read -r line || [ -n "$line" ]; do
+    line=${line%$'\r'}
+    [ -n "$line" ] || continue
+    if [ -n "$value_follows" ]; then
+      command+=("$line")
+      value_follows=
+      continue
+    fi
+    case $line in
+      --database | --actor) command+=("$line") value_follows=yes ;;
+      --database=* | --actor=*) command+=("$line") ;;
+    esac
+  done <<<"$text"
+}
+
 # Passes an input on as a flag of the commands that have it; with another command it is a mistake worth stopping for.
 flag() {
   local name=$1 value=$2 found
@@ -54,6 +72,7 @@ flag wait "$KL_INPUT_WAIT" apply refresh finish
 flag lease "$KL_INPUT_LEASE" apply refresh
 flag timeout "$KL_INPUT_TIMEOUT" apply
 lines "$KL_INPUT_ARGS"
+shared "${KL_INPUT_ARGS_OF_APPLY:-}"
 
 # An empty input leaves a variable of the job as it is.
 if [ -n "$KL_INPUT_DATABASE_URL" ]; then export KL_DATABASE_URL=$KL_INPUT_DATABASE_URL; fi

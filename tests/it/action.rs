@@ -104,6 +104,43 @@ fn an_empty_input_leaves_a_variable_of_the_job_as_it_is() {
     assert_eq!(recorded(&said), ["arg ci", "arg finish", "KL_DATABASE_URL=postgres://kl@db/kl"]);
 }
 
+/// Inputs as action.yml hands them to one of its steps, where the job has given these.
+fn handed_on(id: &str, given: &[(&str, &str)]) -> Vec<(String, String)> {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/action.yml")).unwrap();
+    let action: serde_json::Value =
+        serde_json::to_value(serde_yaml::from_str::<serde_yaml::Value>(&text).unwrap()).unwrap();
+    let steps = action["runs"]["steps"].as_array().unwrap();
+    let step = steps.iter().find(|step| step["id"] == id).unwrap();
+    let inputs = step["env"].as_object().unwrap().iter().filter(|(name, _)| name.starts_with("KL_INPUT_"));
+    let value = |text: &str| {
+        let Some(input) = text.strip_prefix("${{ inputs.") else { return text.to_owned() };
+        let name = input.strip_suffix(" }}").unwrap();
+        given.iter().find(|(given, _)| *given == name).map_or_else(String::new, |(_, value)| (*value).to_owned())
+    };
+    let inputs = inputs.map(|(name, text)| (name.clone(), value(text.as_str().unwrap())));
+    inputs.filter(|(name, _)| name != "KL_INPUT_WORKING_DIRECTORY").collect()
+}
+
+#[test]
+fn what_ends_an_apply_asks_the_database_that_the_apply_was_told() {
+    let site = Site::new();
+    let recorded_by = |id: &str, args: &str| -> Vec<String> {
+        let inputs = handed_on(id, &[("command", "apply"), ("args", args)]);
+        let inputs: Vec<(&str, &str)> = inputs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        recorded(&step(&site, &inputs).exits(0)).into_iter().map(str::to_owned).collect()
+    };
+    let args = "-v\r\n--database\r\n/srv/kl $(x).db\r\n--lane\nnarrow\n--actor=deploy bot\n";
+    let words = ["-v", "--database", "/srv/kl $(x).db", "--lane", "narrow", "--actor=deploy bot"];
+    let expected = |begin: [&str; 2], words: &[&str]| -> Vec<String> {
+        begin.iter().chain(words).map(|word| format!("arg {word}")).collect()
+    };
+    assert_eq!(recorded_by("run", args), expected(["ci", "apply"], &words));
+    // What the other words mean to an apply, they do not mean to what ends it.
+    assert_eq!(recorded_by("finish", args), expected(["ci", "finish"], &[words[1], words[2], words[5]]));
+    assert_eq!(recorded_by("finish", "--database=x"), expected(["ci", "finish"], &["--database=x"]));
+    assert_eq!(recorded_by("finish", ""), expected(["ci", "finish"], &[]));
+}
+
 #[test]
 fn a_refresh_runs_in_its_root_module() {
     let site = Site::new();
