@@ -11,7 +11,7 @@ use crate::domain::id::SpecId;
 use crate::domain::plan::spec::PlanSpec;
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::pipeline::{life, request};
+use crate::pipeline::{life, request, stale};
 use crate::report::life as told;
 use crate::store::model::StateHead;
 use crate::store::{Store, StoreError};
@@ -45,15 +45,7 @@ pub async fn since_plan(session: &Session, args: &HistoryArgs, text: &str) -> Re
     let store = session.store_existing(&Place::find(&args.dir)?).await?;
     let spec = spec(store.as_ref(), text).await?;
     let head = state_of(store.as_ref(), &spec).await?;
-    if spec.state.serial > head.serial {
-        return Err(KlError::usage(format!(
-            "the spec was planned at serial {}, and state {:?} is only at serial {}",
-            spec.state.serial,
-            head.name.as_str(),
-            head.serial
-        ))
-        .hint("is this the database that the plan was made with?"));
-    }
+    stale::not_ahead(&spec, &head)?;
     let since = life::since_plan(store.as_ref(), &head, &spec).await?;
     let limit = args.limit.unwrap_or(ROWS) as usize;
     session.out.page(&since.page(limit), || since.document(limit));

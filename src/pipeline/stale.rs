@@ -10,7 +10,7 @@ use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::domain::state::RowKey;
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::store::model::{RowChange, Source, Version, VersionQuery};
+use crate::store::model::{RowChange, Source, StateHead, Version, VersionQuery};
 use crate::store::{Store, StoreError};
 
 /// So many versions are read at once.
@@ -18,6 +18,20 @@ const PAGE: u32 = 100;
 
 /// So many rows are named in the message; the rest is counted.
 const MAX_NAMED: usize = 10;
+
+/// Refuses a spec of serials that the state has not come to: it is of another database.
+pub fn not_ahead(spec: &PlanSpec, state: &StateHead) -> Result<(), KlError> {
+    if spec.state.serial <= state.serial {
+        return Ok(());
+    }
+    Err(KlError::usage(format!(
+        "the spec was planned at serial {}, and state {:?} is only at serial {}",
+        spec.state.serial,
+        state.name.as_str(),
+        state.serial
+    ))
+    .hint("is this the database that the plan was made with?"))
+}
 
 /// Sorts what changed since the spec. Versions that came from applying this very spec are its own doing.
 pub async fn since(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Staleness, KlError> {

@@ -4,7 +4,7 @@ use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::Origin;
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::pipeline::{Context, Project, Rules, inputs};
+use crate::pipeline::{Context, Project, Rules, inputs, stale};
 use crate::store::StoreError;
 use crate::store::model::StateHead;
 
@@ -47,15 +47,7 @@ pub(super) async fn check_fit(
         ))
         .hint("this is another state under the same name; plan again"));
     }
-    if spec.state.serial > head.serial {
-        return Err(KlError::usage(format!(
-            "the spec was planned at serial {}, and state {:?} is only at serial {}",
-            spec.state.serial,
-            head.name.as_str(),
-            head.serial
-        ))
-        .hint("is this the database that the plan was made with?"));
-    }
+    stale::not_ahead(spec, &head)?;
     if let Some(limit) = rules.max_plan_age {
         let age = crate::report::style::between(stored.created_at, ctx.store.now().await?);
         if age > limit {
