@@ -227,6 +227,25 @@ async fn newest(
     ahead: &mut BTreeMap<Serial, Vec<Key>>,
 ) -> Result<(), Fault> {
     let [rows, resources, groups] = lists(&keys)?;
+    macro_rules! last {
+        ($sort:literal, $list:literal, $moment:literal, $which:expr) => {
+            concat!(
+                "SELECT ",
+                $sort,
+                ", keys.value, (SELECT r.",
+                $moment,
+                " FROM resources r WHERE r.state_id = $1 AND ",
+                $which,
+                " AND r.",
+                $moment,
+                " < $2 ORDER BY r.",
+                $moment,
+                " DESC LIMIT 1) FROM ",
+                json_list!($list),
+                " AS keys"
+            )
+        };
+    }
     // The lifecycles of one row follow each other: the last one that began before has the last change.
     let found: Vec<(i32, String, Option<i64>)> = query_as(concat!(
         "SELECT 0, keys.value,
@@ -236,39 +255,14 @@ async fn newest(
         "          AND r.from_serial < $2 ORDER BY r.from_serial DESC LIMIT 1)
          FROM ",
         json_list!("$3"),
-        " AS keys
-         UNION ALL
-         SELECT 1, keys.value,
-                (SELECT r.from_serial FROM resources r WHERE r.state_id = $1 AND ",
-        of_resource!(),
-        "        AND r.from_serial < $2 ORDER BY r.from_serial DESC LIMIT 1)
-         FROM ",
-        json_list!("$4"),
-        " AS keys
-         UNION ALL
-         SELECT 1, keys.value,
-                (SELECT r.to_serial FROM resources r WHERE r.state_id = $1 AND ",
-        of_resource!(),
-        "        AND r.to_serial < $2 ORDER BY r.to_serial DESC LIMIT 1)
-         FROM ",
-        json_list!("$4"),
-        " AS keys
-         UNION ALL
-         SELECT 2, keys.value,
-                (SELECT r.from_serial FROM resources r WHERE r.state_id = $1 AND ",
-        of_group!(),
-        "        AND r.from_serial < $2 ORDER BY r.from_serial DESC LIMIT 1)
-         FROM ",
-        json_list!("$5"),
-        " AS keys
-         UNION ALL
-         SELECT 2, keys.value,
-                (SELECT r.to_serial FROM resources r WHERE r.state_id = $1 AND ",
-        of_group!(),
-        "        AND r.to_serial < $2 ORDER BY r.to_serial DESC LIMIT 1)
-         FROM ",
-        json_list!("$5"),
-        " AS keys"
+        " AS keys UNION ALL ",
+        last!(1, "$4", "from_serial", of_resource!()),
+        " UNION ALL ",
+        last!(1, "$4", "to_serial", of_resource!()),
+        " UNION ALL ",
+        last!(2, "$5", "from_serial", of_group!()),
+        " UNION ALL ",
+        last!(2, "$5", "to_serial", of_group!())
     ))
     .bind(Id(state.0))
     .bind(before.0)
