@@ -5,7 +5,10 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::Duration;
 
+use kl_runner::server::Limits;
+use kl_runner::server::route::{self, Route};
 use regex::Regex;
 
 use super::Server;
@@ -60,11 +63,62 @@ fn every_code_stands_in_the_table_and_no_other() {
     }
     drop(server.stops());
 
-    let docs = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/backend.md")).unwrap();
+    let docs = page();
     let row = Regex::new(r"(?m)^\| (\d{3}(?:, \d{3})*) \|").unwrap();
     let told: BTreeSet<u16> = row
         .captures_iter(&docs)
         .flat_map(|row| row[1].split(", ").map(|code| code.parse().unwrap()).collect::<Vec<_>>())
         .collect();
     assert_eq!(told, codes);
+}
+
+fn page() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/backend.md")).unwrap()
+}
+
+/// What stands in the table of requests can be asked, and is what the table says.
+#[test]
+fn every_request_of_the_table_is_what_it_says() {
+    let docs = page();
+    let row = Regex::new(r"(?m)^\| (read|write|remove|lock|unlock|alive) \| (.+) \|$").unwrap();
+    let way = Regex::new(r"([A-Z]+)(?: \(or ([A-Z]+)\))? `(/[^`]+)`").unwrap();
+    let mut ways = 0;
+    for row in row.captures_iter(&docs) {
+        for way in way.captures_iter(&row[2]) {
+            let (path, query) = way[3].split_once('?').map_or((&way[3], None), |(path, query)| (path, Some(query)));
+            for method in [way.get(1), way.get(2)].into_iter().flatten() {
+                ways += 1;
+                let asked = match route::route(method.as_str(), path, query) {
+                    Ok(Route::State { verb, .. }) => format!("{verb:?}").to_lowercase(),
+                    Ok(Route::Health | Route::Ready) => "alive".to_owned(),
+                    Err(refused) => panic!("{method:?} {path}: {refused:?}"),
+                };
+                assert_eq!(asked, row[1], "{} {path}", method.as_str());
+            }
+        }
+    }
+    assert!(ways >= 13, "{ways}");
+}
+
+/// The limits are the ones that are told.
+#[test]
+fn every_limit_is_what_the_page_says() {
+    let (docs, limits) = (page(), Limits::default());
+    let mebibytes = |bytes: usize| format!("{} MiB", bytes >> 20);
+    let minutes = |time: Duration| format!("{} minutes", time.as_secs() / 60);
+    let seconds = |time: Duration| format!("{} seconds", time.as_secs());
+    for (what, told) in [
+        ("a state document", mebibytes(limits.body)),
+        ("documents that are taken in at once", mebibytes(limits.memory)),
+        ("a request, from the end of its head to its answer", minutes(limits.time)),
+        ("the head of a request, the beginnings of TLS", seconds(limits.head)),
+        ("requests about states that are worked on at once", limits.requests.to_string()),
+        ("connections at once", limits.connections.to_string()),
+        ("a client that takes no byte", format!("{}; {}", seconds(limits.unread), minutes(limits.answer))),
+        ("requests that have begun", seconds(limits.grace)),
+    ] {
+        let row = docs.lines().find(|line| line.strip_prefix("| ").is_some_and(|line| line.starts_with(what)));
+        let row = row.unwrap_or_else(|| panic!("there is no row about {what}"));
+        assert!(row.ends_with(&format!("| {told} |")), "{row}: {told}");
+    }
 }
