@@ -371,9 +371,9 @@ fn a_provider_that_dies_at_its_work_leaves_its_object_named(database: &Database)
 fn cancelled_as_a_runner_does_it_keeps_the_record_before_anything_else(database: &Database) {
     needs("example/klt");
     let site = Site::on(database);
-    let object = |name: &str| Object::at(site.path(&format!("objects/{name}.json")));
+    let object = |name: &str| Object::at(site.path(format!("objects/{name}.json")));
     let resource = |name: &str, more: &str| {
-        let path = site.path(&format!("objects/{name}.json"));
+        let path = site.path(format!("objects/{name}.json"));
         format!("resource \"klt_file\" \"{name}\" {{\n path = \"{path}\"\n content = \"x\"\n{more}}}\n")
     };
     let resources = resource("a", "") + &resource("b", " depends_on = [klt_file.a]\n");
