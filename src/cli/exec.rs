@@ -80,8 +80,8 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     // A kl that was killed could not take what its terraform did: that is the only record of it.
     if line.about_states && !args.command.iter().any(|word| word == "push") && place.dir.join(ERRORED).exists() {
         ctx.warn(format!(
-            "{ERRORED} in {} holds what an earlier terraform could not write into its state: \
-             `kl exec -- terraform state push {ERRORED}` takes it over; then remove the file",
+            "errored.tfstate in {} holds what an earlier terraform could not write into its state: \
+             `kl exec -- terraform state push errored.tfstate` takes it over; then remove the file",
             place.dir
         ));
     }
