@@ -138,7 +138,7 @@ fn page(versions: &[(Why, Version)], with_rows: bool) -> Page {
             Phrase::own(version.source.word()),
             Phrase::own(version.mode.word()),
             cells::request(&version.origin),
-            Phrase::own(version.rows_opened.max(version.rows_closed).to_string()),
+            Phrase::own(version.rows_touched.to_string()),
             why.replan.clone().map(Phrase::own).unwrap_or_default(),
             match why.as_planned {
                 Some(true) => Phrase::own("exactly"),
@@ -176,6 +176,7 @@ fn document(why: &Why, version: &Version) -> serde_json::Value {
         "terraform_version": version.terraform_version,
         "rows_opened": version.rows_opened,
         "rows_closed": version.rows_closed,
+        "rows_touched": version.rows_touched,
         "replan": why.replan,
         "revalidated": why.revalidated,
         "beside": why.beside,

@@ -90,8 +90,12 @@ fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
             Some(false) => ", not exactly as planned",
             None => "",
         };
-        let text =
-            format!("serial {}, {}, {}{exactly}", committed.serial, committed.mode, count(committed.rows.len(), "row"));
+        let text = format!(
+            "serial {}, {}, {}{exactly}",
+            committed.serial,
+            committed.mode,
+            story::changed(committed.rows.len())
+        );
         facts.push(("version", Phrase::own(text)));
     }
     facts.push(("because", run.error.clone().map(|error| Phrase::default().prose(error)).unwrap_or_default()));

@@ -64,6 +64,12 @@ impl Told {
     }
 }
 
+/// How many rows a version changed, each of them once, whatever happened to it.
+#[must_use]
+pub fn changed(rows: usize) -> String {
+    format!("{} changed", count(rows, "row"))
+}
+
 /// Why a run ended as it did, when its timeline says so.
 #[must_use]
 pub fn ended_because(events: &[RecordedEvent]) -> Option<&str> {
@@ -155,9 +161,9 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         }
         RunEvent::SoftRows { left, .. } if left.is_empty() => None,
         RunEvent::SoftRows { left, .. } => say(Tone::Quiet, named("Metadata left as the state has it: ", left)),
-        RunEvent::Committed { serial, rows_opened, rows_closed, .. } => {
-            let rows = count((*rows_opened).max(*rows_closed), "row");
-            let phrase = Phrase::own("Committed serial ").strong(serial.to_string()).and(format!(" ({rows} changed)"));
+        RunEvent::Committed { serial, rows_opened, rows_closed, rows_touched, .. } => {
+            let rows = changed(rows_touched.unwrap_or((*rows_opened).max(*rows_closed)));
+            let phrase = Phrase::own("Committed serial ").strong(serial.to_string()).and(format!(" ({rows})"));
             say(Tone::Good, phrase)
         }
         RunEvent::LeaseLate { reason } => {

@@ -52,9 +52,9 @@ pub(in crate::store) type RunColumns = (
 pub(in crate::store) type ReservationColumns = (i64, Id, String, String, String, Time, Option<Time>, Option<Time>, i64);
 
 /// `serial, source_serial, committed_at, actor, origin, run_id, spec_id, source, mode, terraform_version,
-/// rows_opened, rows_closed` of a version.
+/// rows_opened, rows_closed, rows_touched` of a version.
 pub(in crate::store) type VersionColumns =
-    (i64, i64, Time, String, JsonText, Option<Id>, Option<Id>, String, String, String, i64, i64);
+    (i64, i64, Time, String, JsonText, Option<Id>, Option<Id>, String, String, String, i64, i64, i64);
 
 /// `host, dir, process_group, group_started, slice_serial` of a workplace.
 pub(in crate::store) type WorkplaceColumns = (JsonText, String, Option<i64>, Option<i64>, i64);
@@ -227,7 +227,7 @@ fn pattern(text: &str) -> Result<Pattern, StoreError> {
 }
 
 pub(in crate::store) fn version(columns: VersionColumns) -> Result<Version, StoreError> {
-    let (serial, source_serial, at, actor, origin, run, spec, source, mode, terraform_version, opened, closed) =
+    let (serial, source_serial, at, actor, origin, run, spec, source, mode, terraform_version, opened, closed, touched) =
         columns;
     Ok(Version {
         serial: Serial(serial),
@@ -242,6 +242,7 @@ pub(in crate::store) fn version(columns: VersionColumns) -> Result<Version, Stor
         terraform_version,
         rows_opened: opened,
         rows_closed: closed,
+        rows_touched: touched,
         rows: Vec::new(),
     })
 }

@@ -254,6 +254,8 @@ pub(in crate::store) struct Changes<'a> {
     pub(in crate::store) close: Vec<i64>,
     pub(in crate::store) open: Vec<Opened<'a>>,
     pub(in crate::store) left: Vec<RowKey>,
+    /// How many rows it changes: one that gets another content is closed and opened.
+    pub(in crate::store) touched: usize,
 }
 
 /// The digests of all rows that a commit is about.
@@ -324,6 +326,7 @@ pub(in crate::store) fn told(commit: &Commit, serial: Serial, changes: &Changes<
         serial,
         rows_opened: changes.open.len(),
         rows_closed: changes.close.len(),
+        rows_touched: Some(changes.touched),
         as_planned: commit.as_planned,
     });
     events
@@ -334,6 +337,7 @@ impl<'a> Changes<'a> {
         if current.map(|row| row.hash) == write.body.as_ref().map(Body::hash) {
             return;
         }
+        self.touched += 1;
         self.close.extend(current.map(|row| row.id));
         if let Some(body) = &write.body {
             self.open.push(Opened { digest, key: &write.key, body });

@@ -193,6 +193,8 @@ pub struct Version {
     pub rows_opened: i64,
     /// Rows whose former content ended.
     pub rows_closed: i64,
+    /// Rows that it changed, each once: new, with a new content, or gone.
+    pub rows_touched: i64,
     /// What changed: addresses, each with `created`, `changed` or `removed`.
     pub rows: Vec<(RowKey, Touched)>,
 }
@@ -384,6 +386,8 @@ pub struct Committed {
     pub rows_opened: usize,
     /// Rows whose former content ended.
     pub rows_closed: usize,
+    /// Rows that it changed, each once: new, with a new content, or gone.
+    pub rows_touched: usize,
     /// Soft rows that were left as the trunk has them.
     pub left: Vec<RowKey>,
     /// What is on the run's timeline about it.

@@ -167,6 +167,9 @@ pub enum RunEvent {
         rows_opened: usize,
         /// Rows whose former content ended.
         rows_closed: usize,
+        /// Rows that it changed, each once; none on a timeline from before that was told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rows_touched: Option<usize>,
         /// Whether that is exactly what was planned; none where nothing was planned, as for an import.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         as_planned: Option<bool>,

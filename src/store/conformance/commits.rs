@@ -36,7 +36,8 @@ pub(super) async fn versions_follow_each_other(f: &Fixture) {
     assert_eq!(touched(&versions[0]), ["a.z Created"]);
     assert_eq!(touched(&versions[1]), ["a.x Changed", "a.y Removed"]);
     assert_eq!(touched(&versions[2]), ["a.x Created", "a.y Created", "output.o Created"]);
-    assert_eq!((versions[1].rows_opened, versions[1].rows_closed), (1, 2));
+    // Each row counts once, whatever happened to it.
+    assert_eq!((versions[1].rows_opened, versions[1].rows_closed, versions[1].rows_touched), (1, 2, 2));
     let newest = &versions[0];
     assert_eq!((newest.actor.0.as_str(), newest.run), ("carol", Some(held.run())));
     assert_eq!((newest.source, newest.mode, newest.source_serial), (Source::Refresh, CommitMode::RowDelta, Serial(1)));
@@ -66,7 +67,13 @@ pub(super) async fn a_commit_stands_on_the_timeline_with_its_version(f: &Fixture
     let done = f.store.run_commit(&held, &change).await.unwrap();
     let told = [
         RunEvent::SoftRows { taken: vec!["b.x".to_owned()], left: vec!["b.y".to_owned()] },
-        RunEvent::Committed { serial: Serial(2), rows_opened: 2, rows_closed: 2, as_planned: Some(false) },
+        RunEvent::Committed {
+            serial: Serial(2),
+            rows_opened: 2,
+            rows_closed: 2,
+            rows_touched: Some(2),
+            as_planned: Some(false),
+        },
     ];
     assert_eq!(done.events, told);
     let events = f.store.event_list(held.run()).await.unwrap();

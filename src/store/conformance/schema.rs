@@ -101,6 +101,7 @@ fn the_sqlite_schema_explains_itself() {
         include_str!("../../../migrations/sqlite/0009_modes.sql"),
         include_str!("../../../migrations/sqlite/0010_lives.sql"),
         include_str!("../../../migrations/sqlite/0011_trunk.sql"),
+        include_str!("../../../migrations/sqlite/0012_touched.sql"),
     ];
     for line in migrations.iter().flat_map(|migration| migration.lines()) {
         if line.starts_with("CREATE TABLE") || line.starts_with("CREATE VIEW") {

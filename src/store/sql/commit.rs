@@ -52,10 +52,10 @@ pub(super) async fn version(db: &mut Connection, locked: &Locked, commit: &Commi
         .bind(&lineage.0)
         .execute(&mut *db)
         .await?;
-    let (rows_opened, rows_closed) = (changes.open.len(), changes.close.len());
+    let (rows_opened, rows_closed, rows_touched) = (changes.open.len(), changes.close.len(), changes.touched);
     let events = decide::told(commit, serial, &changes);
     timeline::append(db, locked.run.id, &events).await?;
-    Ok(Committed { serial, rows_opened, rows_closed, left: changes.left, events })
+    Ok(Committed { serial, rows_opened, rows_closed, rows_touched, left: changes.left, events })
 }
 
 /// The rows of the trunk that a commit is about.
@@ -85,10 +85,11 @@ async fn insert_version(
     };
     query(concat!(
         "INSERT INTO state_versions (state_id, serial, source_serial, committed_at, actor, origin, run_id, spec_id,
-                                     source, mode, terraform_version, document, providers, rows_opened, rows_closed)
+                                     source, mode, terraform_version, document, providers, rows_opened, rows_closed,
+                                     rows_touched)
          VALUES ($1, $2, $3, ",
         now!(),
-        ", $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+        ", $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
     ))
     .bind(Id(state.id.0))
     .bind(serial.0)
@@ -104,6 +105,7 @@ async fn insert_version(
     .bind(codec::json(&commit.providers)?)
     .bind(i64::try_from(changes.open.len()).unwrap_or(i64::MAX))
     .bind(i64::try_from(changes.close.len()).unwrap_or(i64::MAX))
+    .bind(i64::try_from(changes.touched).unwrap_or(i64::MAX))
     .execute(db)
     .await?;
     Ok(())

@@ -3,35 +3,18 @@
 use chrono::DateTime;
 use sqlx::query_as;
 
-use super::{Connection, states};
+use super::{Connection, states, versions};
 use crate::domain::address::Pattern;
-use crate::domain::id::StateId;
+use crate::domain::id::{Serial, StateId};
 use crate::store::StoreError;
 use crate::store::codec;
 use crate::store::decide::ranges::{Range, ranges};
 use crate::store::fault::Fault;
 use crate::store::model::{OriginQuery, RowMark, RowOrigin};
-use crate::store::values::{Id, JsonText, Time};
+use crate::store::values::{Id, Time};
 
-/// `kind, address, qualifier, id` of a lifecycle, and the columns of [`codec::VersionColumns`].
-type OriginColumns = (
-    String,
-    String,
-    String,
-    i64,
-    i64,
-    i64,
-    Time,
-    String,
-    JsonText,
-    Option<Id>,
-    Option<Id>,
-    String,
-    String,
-    String,
-    i64,
-    i64,
-);
+/// `kind, address, qualifier, id, from_serial` of a lifecycle.
+type OriginColumns = (String, String, String, i64, i64);
 
 pub(super) async fn row_origins(
     db: &mut Connection,
@@ -72,8 +55,7 @@ async fn page(
     let mark = after.map_or("", |mark| &mark.address);
     // `SQLite` takes a `CROSS JOIN` in its order.
     let found: Vec<OriginColumns> = query_as(
-        "SELECT r.kind, r.address, r.qualifier, r.id, v.serial, v.source_serial, v.committed_at, v.actor, v.origin,
-                v.run_id, v.spec_id, v.source, v.mode, v.terraform_version, v.rows_opened, v.rows_closed
+        "SELECT r.kind, r.address, r.qualifier, r.id, r.from_serial
          FROM resources r CROSS JOIN state_versions v
          WHERE r.state_id = $1 AND r.to_serial IS NULL
            AND substr(r.address, 1, 500) >= substr($2, 1, 500) AND substr(r.address, 1, 500) <= substr($3, 1, 500)
@@ -90,31 +72,18 @@ async fn page(
     .bind(resource)
     .bind(Time(query.since.unwrap_or(DateTime::UNIX_EPOCH)))
     .bind(i64::from(limit))
-    .fetch_all(db)
+    .fetch_all(&mut *db)
     .await?;
-    let read = |columns: OriginColumns| {
-        let (
-            kind,
-            address,
-            qualifier,
-            number,
-            serial,
-            source_serial,
-            at,
-            actor,
-            origin,
-            run,
-            spec,
-            source,
-            mode,
-            terraform,
-            opened,
-            closed,
-        ) = columns;
+    let mut serials: Vec<Serial> = found.iter().map(|(.., serial)| Serial(*serial)).collect();
+    serials.sort_unstable();
+    serials.dedup();
+    let versions = versions::of_serials(db, state, &serials).await?;
+    let read = |(kind, address, qualifier, number, serial): OriginColumns| {
         let mark = RowMark { address: address.clone(), number };
         let key = codec::row_key(&(kind, address, qualifier))?;
-        let version = (serial, source_serial, at, actor, origin, run, spec, source, mode, terraform, opened, closed);
-        Ok(RowOrigin { key, mark, version: codec::version(version)? })
+        let version = versions.get(&Serial(serial)).cloned();
+        let missing = || StoreError::Corrupt(format!("a row changed at serial {serial}, which is no version"));
+        Ok(RowOrigin { key, mark, version: version.ok_or_else(missing)? })
     };
     Ok(found.into_iter().map(read).collect::<Result<_, StoreError>>()?)
 }

@@ -21,7 +21,7 @@ pub(super) async fn list(db: &mut Connection, state: StateId, ask: VersionQuery)
     states::by_id(db, state).await?;
     let found: Vec<VersionColumns> = query_as(
         "SELECT serial, source_serial, committed_at, actor, origin, run_id, spec_id, source, mode, terraform_version,
-                rows_opened, rows_closed
+                rows_opened, rows_closed, rows_touched
          FROM state_versions WHERE state_id = $1 AND serial < $2 AND committed_at >= $4 ORDER BY serial DESC LIMIT $3",
     )
     .bind(Id(state.0))
@@ -38,6 +38,28 @@ pub(super) async fn list(db: &mut Connection, state: StateId, ask: VersionQuery)
         }
     }
     Ok(versions)
+}
+
+/// The versions of some serials, without their rows.
+pub(super) async fn of_serials(
+    db: &mut Connection,
+    state: StateId,
+    serials: &[Serial],
+) -> Result<HashMap<Serial, Version>, Fault> {
+    let texts: Vec<String> = serials.iter().map(ToString::to_string).collect();
+    let found: Vec<VersionColumns> = query_as(concat!(
+        "SELECT v.serial, v.source_serial, v.committed_at, v.actor, v.origin, v.run_id, v.spec_id, v.source, v.mode,
+                v.terraform_version, v.rows_opened, v.rows_closed, v.rows_touched
+         FROM ",
+        json_list!("$2"),
+        " AS keys CROSS JOIN state_versions v WHERE v.state_id = $1 AND v.serial = CAST(keys.value AS bigint)"
+    ))
+    .bind(Id(state.0))
+    .bind(codec::json(&texts)?)
+    .fetch_all(db)
+    .await?;
+    let versions = found.into_iter().map(codec::version).collect::<Result<Vec<_>, StoreError>>()?;
+    Ok(versions.into_iter().map(|version| (version.serial, version)).collect())
 }
 
 pub(super) async fn recovered(db: &mut Connection, specs: &[SpecId]) -> Result<Vec<Version>, Fault> {
@@ -115,7 +137,7 @@ pub(super) async fn rows_changed_since(
     }
     let found: Vec<VersionColumns> = query_as(
         "SELECT serial, source_serial, committed_at, actor, origin, run_id, spec_id, source, mode, terraform_version,
-                rows_opened, rows_closed
+                rows_opened, rows_closed, rows_touched
          FROM state_versions WHERE state_id = $1 AND serial > $2",
     )
     .bind(Id(state.0))
