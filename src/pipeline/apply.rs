@@ -182,7 +182,7 @@ async fn story(
         return nothing_left(ctx, recorder, None).await;
     }
     // The same job run again, or a second one for the same merge: what it promises has been done.
-    if let Some(version) = stale::applied_before(ctx, head.id, spec).await? {
+    if let Some(version) = stale::applied_before(&*ctx.store, head.id, spec).await? {
         let before = DoneBefore { serial: version.serial, run: version.run, recovered: false };
         return nothing_left(ctx, recorder, Some(before)).await;
     }

@@ -1,6 +1,6 @@
 //! What happened to rows: since a plan, in the life of one resource across its moves, and who changed each one last.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
@@ -17,7 +17,7 @@ use crate::report::life::{Blame, Cause, Change, Meaning, Moment, SincePlan};
 use crate::store::model::{OriginQuery, RowChange, RowMark, RowOrigin, StateHead, Version};
 use crate::store::{Store, StoreError};
 
-use super::moves::Records;
+use super::moves::{self, Records};
 use super::stale;
 
 /// So many versions, or rows, are read at once.
@@ -36,6 +36,7 @@ pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) ->
     } else {
         (bodies(store, head.id, Some(spec.state.serial), &keys).await?, bodies(store, head.id, None, &keys).await?)
     };
+    let moves = moves_since(store, head, spec, &changes).await?;
     let row = |change: &RowChange| ChangedRow {
         row: change.key.to_string(),
         serial: change.serial,
@@ -50,11 +51,17 @@ pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) ->
     for (meaning, rows) in classes {
         for row in rows {
             let Some(change) = by_name.get(&row.row) else { continue };
-            let (touched, attributes) = match (before.get(&change.key), after.get(&change.key)) {
-                (Some(before), Some(after)) => (Touched::Changed, changed_attributes(before, after)),
-                (None, Some(_)) => (Touched::Created, Vec::new()),
-                // What came and went again since the plan is gone, too.
-                (_, None) => (Touched::Removed, Vec::new()),
+            let (from, to) = moves.of(&change.key);
+            let source = from.clone().map_or_else(|| change.key.clone(), RowKey::object);
+            let touched = match (before.contains_key(&change.key), after.contains_key(&change.key)) {
+                (true, true) => Touched::Changed,
+                (false, true) => Touched::Created,
+                (_, false) => Touched::Removed,
+            };
+            let passed = !before.contains_key(&change.key) && touched == Touched::Removed;
+            let attributes = match (before.get(&source), after.get(&change.key)) {
+                (Some(before), Some(after)) => changed_attributes(before, after),
+                _ => Vec::new(),
             };
             let cause = Cause {
                 serial: change.serial,
@@ -64,7 +71,8 @@ pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) ->
                 run: change.run,
                 spec: change.spec,
             };
-            found.push(Change { meaning, row: row.row, touched, attributes, cause });
+            let (moved_from, moved_to) = (from.map(|from| from.to_string()), to.map(|to| to.to_string()));
+            found.push(Change { meaning, row: row.row, touched, passed, moved_from, moved_to, attributes, cause });
         }
     }
     Ok(SincePlan {
@@ -72,8 +80,39 @@ pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) ->
         state: head.name.clone(),
         planned_at: spec.state.serial,
         now: head.serial,
+        applied: stale::applied_before(store, head.id, spec).await?.as_ref().map(cause),
         changes: found,
     })
+}
+
+/// Where what stood in the state when a plan was made stands now.
+#[derive(Default)]
+struct MovesSince {
+    to: BTreeMap<Address, Address>,
+    from: BTreeMap<Address, Address>,
+}
+
+impl MovesSince {
+    /// From where what stands at a row came, and where to what stood there has gone.
+    fn of(&self, key: &RowKey) -> (Option<Address>, Option<Address>) {
+        let RowKey::Object { address, deposed: None } = key else { return (None, None) };
+        (self.from.get(address).cloned(), self.to.get(address).cloned())
+    }
+}
+
+/// The moves on record since a plan. They are looked for only where something is gone.
+async fn moves_since(
+    store: &dyn Store,
+    head: &StateHead,
+    spec: &PlanSpec,
+    changes: &[RowChange],
+) -> Result<MovesSince, StoreError> {
+    if !changes.iter().any(|change| change.gone) {
+        return Ok(MovesSince::default());
+    }
+    let to = moves::between(store, head.id, spec.state.serial, head.serial).await?;
+    let from = to.iter().map(|(from, to)| (to.clone(), from.clone())).collect();
+    Ok(MovesSince { to, from })
 }
 
 /// The contents of some rows at a serial.
@@ -182,7 +221,8 @@ fn happened(version: &Version, moves: &[(Address, Address)], spec: Option<&PlanS
     version.rows.iter().map(moment).collect()
 }
 
-fn cause(version: &Version) -> Cause {
+/// Which version it was.
+pub(super) fn cause(version: &Version) -> Cause {
     Cause {
         serial: version.serial,
         at: version.at,

@@ -115,9 +115,11 @@ fn taken_back(store: &dyn Store, run: RunId, serial: Serial) -> Pin<Box<dyn Futu
             .flat_map(|version| version.rows)
             .filter_map(|(key, touched)| Some((key.address()?.clone(), touched)))
             .collect();
-        // A rollback of some rows alone leaves the others where they are.
+        // A rollback of some rows alone leaves the others where they are. Either address may have had something else before,
+        // or have it now.
         let took = |now: &Address, then: &Address| {
-            rows.get(now) == Some(&Touched::Removed) && rows.get(then) == Some(&Touched::Created)
+            rows.get(now).is_some_and(|touched| *touched != Touched::Created)
+                && rows.get(then).is_some_and(|touched| *touched != Touched::Removed)
         };
         let moved = between(store, state, to, Serial(serial.0 - 1)).await?;
         Ok(moved.into_iter().map(|(then, now)| (now, then)).filter(|(now, then)| took(now, then)).collect())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::stale;
+use super::{life, stale};
 use crate::domain::address::Address;
 use crate::domain::coordination::forecast::{ForecastRelation, forecast};
 use crate::domain::coordination::reservation::{Blocker, Claim, blockers};
@@ -126,7 +126,8 @@ pub async fn outlook(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Resu
     };
     let mut runs: Vec<RunForecast> = live.into_iter().filter(|run| run.spec != Some(spec.id)).map(near).collect();
     runs.sort_by(|a, b| b.relation.cmp(&a.relation).then_with(|| a.run.from.cmp(&b.run.from)));
-    Ok(Outlook { planned, runs })
+    let applied = stale::applied_before(store, state, spec).await?;
+    Ok(Outlook { planned, applied: applied.as_ref().map(life::cause), runs })
 }
 
 /// A run as its neighbours know it.

@@ -1,7 +1,7 @@
 //! What changed since the plan, and whether the apply may go on (design §8).
 
+use super::Rules;
 use super::record::Recorder;
-use super::{Context, Rules};
 use crate::config::policy::OnStale;
 use crate::domain::coordination::staleness::{Staleness, classify};
 use crate::domain::id::StateId;
@@ -65,9 +65,9 @@ pub async fn changes(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Resu
 /// The version that applying this very spec has made already, unless somebody has touched what it wrote since then without
 /// a reviewed plan: a plain Terraform, an import, a refresh, a rollback, a removal or a move. What it promises is not so any
 /// more then, and neither is "nothing to do" true. Where the history since is gone, nobody can tell.
-pub async fn applied_before(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, KlError> {
-    let Some(version) = version_of(&*ctx.store, state, spec).await? else { return Ok(None) };
-    let since = match ctx.store.rows_changed_since(state, version.serial).await {
+pub async fn applied_before(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, KlError> {
+    let Some(version) = version_of(store, state, spec).await? else { return Ok(None) };
+    let since = match store.rows_changed_since(state, version.serial).await {
         Ok(changes) => changes,
         Err(StoreError::HistoryRemoved { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),

@@ -54,6 +54,12 @@ pub struct Change {
     pub row: String,
     /// What happened to it since the plan, all in all.
     pub touched: Touched,
+    /// Whether it came and went since: it was not there when the plan was made, and is not there now.
+    pub passed: bool,
+    /// The address at which what stands there now stood when the plan was made.
+    pub moved_from: Option<String>,
+    /// The address at which what stood there when the plan was made stands now.
+    pub moved_to: Option<String>,
     /// The names of the attributes that differ from what the plan saw.
     pub attributes: Vec<String>,
     /// The newest version that changed it.
@@ -71,6 +77,8 @@ pub struct SincePlan {
     pub planned_at: Serial,
     /// The serial of the trunk now.
     pub now: Serial,
+    /// The version that has applied it, while what it did is still so.
+    pub applied: Option<Cause>,
     /// What changed: what it writes, what it reads, everything else.
     pub changes: Vec<Change>,
 }
@@ -94,7 +102,13 @@ impl SincePlan {
         let (write, read) = (self.number(Meaning::Write), self.number(Meaning::Read));
         let outside = self.number(Meaning::Outside);
         let tell = |tone, text: String| super::story::Told { tone, phrase: Phrase::own(text) };
-        if write + read == 0 {
+        if let Some(version) = &self.applied {
+            page.point(applied(version), vec![]);
+            if write + read > 0 {
+                let rows = format!("{} that it writes, {read} that it reads", count(write, "row"));
+                page.point(tell(Tone::Quiet, format!("Others have changed since it was made: {rows}")), vec![]);
+            }
+        } else if write + read == 0 {
             page.point(
                 tell(Tone::Good, "The plan still holds: nothing that it reads or writes has changed".to_owned()),
                 vec![],
@@ -125,7 +139,11 @@ impl SincePlan {
                 Meaning::Read => Phrase::toned(Tone::Alarm, "it reads"),
                 Meaning::Outside => Phrase::toned(Tone::Good, "outside"),
             };
-            let mut cells = vec![meaning, Phrase::name_of(change.row.clone()), Phrase::own(change.touched.word())];
+            let what = match change.passed {
+                true => Phrase::own("came and went"),
+                false => happened(change.moved_from.as_ref(), change.moved_to.as_ref(), change.touched),
+            };
+            let mut cells = vec![meaning, Phrase::name_of(change.row.clone()), what];
             cells.push(Phrase::default().names(&change.attributes, NAMED));
             cells.extend(cause(&change.cause));
             cells
@@ -149,12 +167,34 @@ impl SincePlan {
             "state": self.state,
             "planned_at": self.planned_at,
             "serial": self.now,
+            "applied": self.applied,
             "fresh": self.number(Meaning::Write) + self.number(Meaning::Read) == 0,
             "write": of(Meaning::Write),
             "read": of(Meaning::Read),
             "outside": of(Meaning::Outside),
             "left_out": self.changes.len().saturating_sub(limit),
         })
+    }
+}
+
+/// A plan that has been applied: as which version, by whom and by which run.
+#[must_use]
+pub fn applied(version: &Cause) -> super::story::Told {
+    let phrase = Phrase::own("It has been applied already: as serial ").strong(version.serial.to_string());
+    let phrase = phrase.and(" by ").strong(version.actor.0.clone());
+    let phrase = match version.run {
+        Some(run) => phrase.and(", run ").name(run.to_string()),
+        None => phrase,
+    };
+    super::story::Told { tone: Tone::Good, phrase }
+}
+
+/// What happened to a row, in a cell.
+fn happened(from: Option<&String>, to: Option<&String>, touched: Touched) -> Phrase {
+    match (from, to) {
+        (Some(from), _) => Phrase::own("moved from ").name(from),
+        (None, Some(to)) => Phrase::own("moved to ").name(to),
+        (None, None) => Phrase::own(touched.word()),
     }
 }
 
@@ -197,11 +237,7 @@ pub fn life(moments: &[Moment], more: Option<Serial>) -> Page {
         return page;
     }
     let row = |moment: &Moment| {
-        let what = match (&moment.moved_from, &moment.moved_to) {
-            (Some(from), _) => Phrase::own("moved from ").name(from.clone()),
-            (None, Some(to)) => Phrase::own("moved to ").name(to.clone()),
-            (None, None) => Phrase::own(moment.touched.word()),
-        };
+        let what = happened(moment.moved_from.as_ref(), moment.moved_to.as_ref(), moment.touched);
         let mut cells = cause(&moment.cause);
         cells.splice(2..2, [what, Phrase::name_of(moment.row.clone())]);
         cells.push(Phrase::own(moment.source));

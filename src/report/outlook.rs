@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::comment::near::meeting;
 use super::explain::blockers;
+use super::life::{self, Cause};
 use super::page::Page;
 use super::phrase::Phrase;
 use super::plan::Counts;
@@ -23,6 +24,8 @@ const NAMED: usize = 4;
 pub struct Outlook {
     /// The plan, what changed since, what is reserved, and the plans of others.
     pub planned: PlannedView,
+    /// The version that has applied it, while what it did is still so.
+    pub applied: Option<Cause>,
     /// Live runs on its state, other than its own.
     pub runs: Vec<RunForecast>,
 }
@@ -67,6 +70,10 @@ fn one(page: &mut Page, outlook: &Outlook) {
     let good = |text: &str| Told { tone: Tone::Good, phrase: Phrase::own(text) };
     if !spec.has_changes() {
         page.point(good("It changes nothing, and meets nobody"), Vec::new());
+        return;
+    }
+    if let Some(applied) = &outlook.applied {
+        page.point(life::applied(applied), vec![Phrase::own("an apply of it would find nothing to do")]);
         return;
     }
     if planned.since.fresh() {
@@ -131,6 +138,7 @@ pub fn document(outlook: &Outlook) -> Value {
         "origin": spec.origin,
         "planned_at": spec.state.serial,
         "serial": planned.trunk_serial,
+        "applied": outlook.applied,
         "since": {
             "write": planned.since.write,
             "read": planned.since.read,
@@ -171,7 +179,7 @@ mod tests {
         let beside = apply(run(RunStatus::Committed), beginning()).beside.remove(0);
         let near = |relation, meetings| RunForecast { run: beside.clone(), relation, meetings };
         let runs = vec![near(ForecastRelation::BothWrite, meetings), near(ForecastRelation::Independent, Vec::new())];
-        let outlook = Outlook { planned: *planned, runs };
+        let outlook = Outlook { planned: *planned, applied: None, runs };
         let text = page(&outlook.planned.spec.state.name, std::slice::from_ref(&outlook)).terminal();
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
         assert_eq!(document(&outlook)["runs"][0]["relation"], "both_write");

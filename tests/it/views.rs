@@ -177,6 +177,18 @@ fn plans_are_compared_with_what_came_after(day: &Day, database: &Database) {
     let calm = day.json(&["history", "--since-plan", &day.spec("carol")]);
     assert_eq!((&calm["fresh"], calm["write"].as_array().map(Vec::len)), (&true.into(), Some(0)));
     drop(day.site.kl().args(["history", "--since-plan", "nowhere.json"]).exits(3));
+    // What has been applied does not wait for anything any more: as which version, by which run.
+    let alice = run(database, "alice", "committed");
+    let done = format!("✓ It has been applied already: as serial 3 by alice, run {alice}");
+    for view in [&["history", "--since-plan"][..], &["forecast"]] {
+        let told = day.says(&[view, &[day.spec("alice").as_str()]].concat()).stdout;
+        contains(&told, &[done.as_str()]);
+        assert!(!told.contains("still holds") && !told.contains("would be refused"), "{told}");
+        let document = day.json(&[view, &[day.spec("alice").as_str()]].concat());
+        let applied = if view == ["forecast"] { &document["plans"][0]["applied"] } else { &document["applied"] };
+        assert_eq!((&applied["run"], &applied["serial"]), (&alice.as_str().into(), &3.into()));
+    }
+    assert_eq!(since["applied"], Value::Null);
 }
 
 fn versions_say_why(day: &Day, database: &Database) {
@@ -187,6 +199,12 @@ fn versions_say_why(day: &Day, database: &Database) {
         assert_eq!(told["actor"].as_str(), fact[1].as_deref());
         assert_eq!(told["mode"].as_str(), fact[2].as_deref());
         assert_eq!(told["replan"], "identical");
+        // One count of rows, wherever it is told.
+        let rows = told["rows"].as_array().map_or(0, Vec::len);
+        let said = if rows == 1 { "1 row changed".to_owned() } else { format!("{rows} rows changed") };
+        let show = day.says(&["show", told["run"].as_str().unwrap()]).stdout;
+        contains(&show, &[&format!("Committed serial {} ({said})", told["serial"]), &format!("row-delta, {said}")]);
+        assert_eq!(told["rows_touched"], rows, "{told}");
     }
     assert_eq!(texts(&versions["versions"], "actor"), ["alice", "carol", "alice"]);
     // Page by page comes the same, and each page says how to go on.

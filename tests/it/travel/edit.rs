@@ -14,6 +14,7 @@ on_both_databases!(
     rm_and_mv_do_what_terraform_does,
     rm_and_mv_are_runs_with_their_actor,
     the_life_of_a_resource_goes_on_after_a_move,
+    a_rollback_onto_an_address_in_use_is_a_move_back,
     rm_and_mv_wait_for_nobody_who_holds_the_rows,
     what_a_failed_run_left_is_recovered_before_it_is_taken_back_removed_or_moved,
     what_comes_while_rm_waits_is_reserved_before_it_goes,
@@ -209,9 +210,12 @@ fn rm_and_mv_are_runs_with_their_actor(database: &Database) {
 fn the_life_of_a_resource_goes_on_after_a_move(database: &Database) {
     let site = world(database);
     apply(&site);
+    let spec = site.path("spec.json").into_string();
+    drop(site.kl().args(["plan", "live", "--replace", "terraform_data.c[1]", "--out", &spec]).exits(0));
     drop(state(&site, &["mv", "terraform_data.c", "module.x.terraform_data.z", "--actor", "bob"]).exits(0));
     drop(state(&site, &["mv", "module.x", "module.y[0]", "--actor", "carol"]).exits(0));
     drop(state(&site, &["mv", "module.y[0].terraform_data.z[1]", "terraform_data.last"]).exits(0));
+    moves_are_told_as_moves_since_a_plan(&site, &spec);
     let ends = ["moved_from", "moved_to"];
     for address in ["terraform_data.last", "terraform_data.c[1]", "module.x.terraform_data.z[1]"] {
         let life = site.kl().args(["history", "live", "--address", address, "--format", "json"]).exits(0).json();
@@ -236,6 +240,46 @@ fn the_life_of_a_resource_goes_on_after_a_move(database: &Database) {
     assert!(told.contains(&"moved terraform_data.last from terraform_data.c[1]".to_owned()), "{told:?}");
     assert!(told.contains(&"moved module.y[0].terraform_data.z[0] from terraform_data.c[0]".to_owned()), "{told:?}");
     assert_eq!(told.len(), 3, "{told:?}");
+}
+
+fn moves_are_told_as_moves_since_a_plan(site: &Site, spec: &str) {
+    let since = site.kl().args(["history", "--since-plan", spec, "--format", "json"]).exits(0).json();
+    let told = |class: &str, row: &str| {
+        let found = since[class].as_array().unwrap().iter().find(|change| change["row"] == row);
+        let change = found.unwrap_or_else(|| panic!("no {row} among {since:#}"));
+        (change["moved_from"].clone(), change["moved_to"].clone())
+    };
+    let (last, first) = (json!("terraform_data.last"), json!("terraform_data.c[1]"));
+    assert_eq!(told("write", "terraform_data.c[1]"), (Value::Null, last));
+    assert_eq!(told("outside", "terraform_data.last"), (first, Value::Null));
+    let table = site.kl().args(["history", "--since-plan", spec]).exits(0).stdout;
+    assert!(table.contains("moved to terraform_data.last"), "{table}");
+    assert!(!table.contains("removed") && !table.contains("created"), "{table}");
+}
+
+/// An object that goes back to where it stood, while something else stands there.
+fn a_rollback_onto_an_address_in_use_is_a_move_back(database: &Database) {
+    let site = world(database);
+    apply(&site);
+    drop(state(&site, &["mv", "terraform_data.c[1]", "terraform_data.last"]).exits(0));
+    drop(site.kl().args(["apply", "live", "--auto-approve", "--target", "terraform_data.c[1]"]).exits(0));
+    drop(state(&site, &["rollback", "--to", "1", "--yes"]).exits(0));
+    for address in ["terraform_data.c[1]", "terraform_data.last"] {
+        let life = site.kl().args(["history", "live", "--address", address, "--format", "json"]).exits(0).json();
+        let newest = &life["moments"][0];
+        assert_eq!((&newest["cause"]["serial"], &newest["source"]), (&json!(4), &json!("rollback")), "{life:#}");
+        let moments = life["moments"].as_array().unwrap();
+        let told = moments.iter().any(|moment| {
+            moment["cause"]["serial"] == 4
+                && (moment["moved_from"] == "terraform_data.last" || moment["moved_to"] == "terraform_data.c[1]")
+        });
+        assert!(told, "{address}: {life:#}");
+    }
+    let life =
+        site.kl().args(["history", "live", "--address", "terraform_data.c[1]", "--format", "json"]).exits(0).json();
+    let serials: Vec<&Value> = life["moments"].as_array().unwrap().iter().map(|one| &one["cause"]["serial"]).collect();
+    // What stood there meanwhile was something else: serial 3 is no part of this life.
+    assert_eq!(serials, [&json!(4), &json!(2), &json!(1)], "{life:#}");
 }
 
 /// What was not there yet when somebody asked for its removal is reserved like the rest, once it is there.
