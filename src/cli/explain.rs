@@ -12,6 +12,6 @@ pub async fn run(session: &Session, args: ExplainArgs) -> Result<Exit, KlError> 
     let store = session.store_here().await?;
     let run = super::find_run(store.as_ref(), &args.run).await?;
     let facts = story::of_run(store.as_ref(), run).await?;
-    session.out.page(&explain::page(&facts), || explain::document(&facts));
+    session.out.page(&explain::page(&facts, args.limit as usize), || explain::document(&facts));
     Ok(Exit::Done)
 }

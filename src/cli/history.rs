@@ -8,6 +8,7 @@ use super::args::runs::HistoryArgs;
 use super::args::value::Since;
 use super::project::Place;
 use super::{Session, rows};
+use crate::domain::id::RunId;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -21,6 +22,9 @@ use crate::store::model::{Version, VersionQuery};
 
 /// So many versions are told, unless `--limit` says otherwise.
 pub(super) const LIMIT: u32 = 20;
+
+/// So many timelines are read at once.
+const OUTLINES: usize = 200;
 
 /// Runs the command.
 pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> {
@@ -44,15 +48,17 @@ pub async fn run(session: &Session, args: HistoryArgs) -> Result<Exit, KlError> 
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
     let next = found.last().filter(|_| more).map(|version| version.serial);
-    let mut versions = Vec::new();
-    for version in found {
-        let events = match version.run {
-            Some(run) => store.event_outline(run).await?,
-            None => Vec::new(),
-        };
-        versions.push((Why::of(&events), version));
+    let mut versions = Vec::with_capacity(found.len());
+    for chunk in found.chunks(OUTLINES) {
+        let runs: Vec<RunId> = chunk.iter().filter_map(|version| version.run).collect();
+        let outlines = store.event_outlines(&runs).await?;
+        for version in chunk {
+            let events = version.run.and_then(|run| outlines.get(&run)).map_or(&[][..], Vec::as_slice);
+            versions.push((Why::of(events), version.clone()));
+        }
     }
-    let mut page = page(&versions, args.rows);
+    let filters = [("--since", args.since.is_some()), ("--before", args.before.is_some())];
+    let mut page = page(&versions, args.rows, &filters);
     if let Some(next) = next {
         page.note(Phrase::own("Older ones: the same with ").name(format!("--before {next}")));
     }
@@ -116,18 +122,18 @@ impl Why {
             words.push(format!("{} changed outside", count(outside, "row")));
         }
         match self.beside {
-            Some(0) => words.push("alone".to_owned()),
-            Some(number) => words.push(format!("beside {}", count(number, "run"))),
+            Some(0) => words.push("began alone".to_owned()),
+            Some(number) => words.push(format!("began beside {}", count(number, "run"))),
             None => {}
         }
         words.join(", ")
     }
 }
 
-fn page(versions: &[(Why, Version)], with_rows: bool) -> Page {
+fn page(versions: &[(Why, Version)], with_rows: bool, filters: &[(&str, bool)]) -> Page {
     let mut page = Page::default();
     if versions.is_empty() {
-        page.note(Phrase::own("No version yet."));
+        page.nothing(Phrase::own("No version yet."), filters);
         return page;
     }
     let cells = |(why, version): &(Why, Version)| {

@@ -47,8 +47,15 @@ pub async fn since_plan(session: &Session, args: &HistoryArgs, text: &str) -> Re
     let head = state_of(store.as_ref(), &spec).await?;
     stale::not_ahead(&spec, &head)?;
     let since = life::since_plan(store.as_ref(), &head, &spec).await?;
-    let limit = args.limit.unwrap_or(ROWS) as usize;
-    session.out.page(&since.page(limit), || since.document(limit));
+    let from = match &args.after {
+        None => 0,
+        Some(row) => since.behind(row).ok_or_else(|| {
+            KlError::usage(format!("{row} is none of the rows that have changed since the plan"))
+                .hint("--after takes a row as the page before had it")
+        })?,
+    };
+    let shown = told::Shown { from, limit: args.limit.unwrap_or(ROWS) as usize };
+    session.out.page(&since.page(shown), || since.document(shown));
     Ok(Exit::Done)
 }
 
@@ -62,8 +69,9 @@ pub async fn address(session: &Session, args: &HistoryArgs, text: &str) -> Resul
     let since = super::history::moment(store.as_ref(), args.since).await?;
     let limit = args.limit.unwrap_or(super::history::LIMIT) as usize;
     let (moments, more) = life::life(store.as_ref(), head.id, pattern.clone(), args.before, since, limit).await?;
+    let filters = [("--since", args.since.is_some()), ("--before", args.before.is_some())];
     session.out.page(
-        &told::life(&moments, more),
+        &told::life(&moments, more, &filters),
         || json!({ "state": name, "address": pattern, "moments": moments, "next_before": more }),
     );
     Ok(Exit::Done)
@@ -77,9 +85,11 @@ pub async fn blame(session: &Session, args: BlameArgs) -> Result<Exit, KlError> 
     let store = session.store_existing(&place).await?;
     let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;
     let since = super::history::moment(store.as_ref(), args.since).await?;
+    let given = [args.pattern != "*", args.since.is_some(), args.after.is_some()];
     let (rows, more) = life::blame(store.as_ref(), head.id, &pattern, args.after, since, args.limit as usize).await?;
+    let filters = [(args.pattern.as_str(), given[0]), ("--since", given[1]), ("--after", given[2])];
     session.out.page(
-        &told::blame(&rows, more.as_deref()),
+        &told::blame(&rows, more.as_deref(), &filters),
         || json!({ "state": name, "serial": head.serial, "rows": rows, "next_after": more }),
     );
     Ok(Exit::Done)

@@ -31,7 +31,14 @@ pub async fn run(session: &Session, args: RunsArgs) -> Result<Exit, KlError> {
 
     let mut page = Page::default();
     if runs.is_empty() {
-        page.note(Phrase::own("No run."));
+        let filters = [
+            ("--since", args.since.is_some()),
+            ("--status", args.status.is_some()),
+            ("--actor", args.actor.is_some()),
+            ("--request", args.request.is_some()),
+            ("--before", args.before.is_some()),
+        ];
+        page.nothing(Phrase::own("No run."), &filters);
     } else {
         let several = args.state.is_none() && runs.iter().any(|run| run.state != runs[0].state);
         let row = |run: &Run| {

@@ -13,7 +13,7 @@ use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::page::Page;
 use crate::report::phrase::Phrase;
-use crate::report::standing::{self, MAX_PATTERNS, Standing};
+use crate::report::standing::{self, LeftOut, MAX_PATTERNS, Standing};
 use crate::store::Store;
 
 /// Runs the command.
@@ -52,26 +52,33 @@ async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(Page, Vec<Standin
         }
     }
     let now = store.now().await?;
+    let since = args.since.map(|since| since.moment(now));
+    let before = match &args.before {
+        Some(text) => Some(super::find_run(store, text).await?.id),
+        None => None,
+    };
     let mut states = Vec::new();
     for head in &heads {
-        let mut runs = store.run_list(head.id, true, u32::MAX).await?;
-        let more = runs.len().saturating_sub(args.limit as usize);
-        runs.truncate(args.limit as usize);
-        let reservations = store.reservation_list(head.id).await?;
-        // Only what is too long to be written out is shown by module, which takes a look at the whole trunk.
-        let known = if reservations.len() > MAX_PATTERNS {
-            let trunk = store.snapshot(head.id, None).await?;
-            trunk.rows.iter().filter_map(|(row, _)| row.key.address().cloned()).collect()
-        } else {
-            Vec::new()
+        let mut state = Standing {
+            state: head.name.clone(),
+            serial: head.serial,
+            runs: store.run_list(head.id, true, u32::MAX).await?,
+            left_out: LeftOut::default(),
+            reservations: store.reservation_list(head.id).await?,
+            unrecorded: BTreeSet::new(),
+            known: Vec::new(),
         };
-        let unrecorded = unrecorded(store, &reservations).await?;
-        let (name, serial) = (head.name.clone(), head.serial);
-        let state = Standing { state: name, serial, runs, more, reservations, unrecorded, known };
         // Planned once and never applied: perhaps only a name that was mistyped. Who asks for it by name gets it.
         if state.idle() && head.serial == Serial(0) && args.state.is_none() {
             continue;
         }
+        state.select(since, before, args.limit as usize);
+        // Only what is too long to be written out is shown by module, which takes a look at the whole trunk.
+        if state.reservations.len() > MAX_PATTERNS {
+            let trunk = store.snapshot(head.id, None).await?;
+            state.known = trunk.rows.iter().filter_map(|(row, _)| row.key.address().cloned()).collect();
+        }
+        state.unrecorded = unrecorded(store, &state.reservations).await?;
         states.push(state);
     }
     let mut page = standing::page(&states, now);

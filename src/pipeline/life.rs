@@ -110,7 +110,8 @@ async fn moves_since(
     if !changes.iter().any(|change| change.gone) {
         return Ok(MovesSince::default());
     }
-    let to = moves::between(store, head.id, spec.state.serial, head.serial).await?;
+    let mut to = moves::between(store, head.id, spec.state.serial, head.serial).await?;
+    to.retain(|from, to| from != to);
     let from = to.iter().map(|(from, to)| (to.clone(), from.clone())).collect();
     Ok(MovesSince { to, from })
 }

@@ -118,7 +118,7 @@ async fn told(
             job_url: run.origin.job_url.clone(),
             at: now,
         };
-        all.push(RunFacts { run: run.clone(), state, apply, spec, others: known, committed });
+        all.push(RunFacts { run: run.clone(), state, apply, spec, others: known, later: Vec::new(), committed });
     }
     Ok(all)
 }

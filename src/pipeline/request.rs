@@ -20,12 +20,12 @@ use crate::report::view::{
     ApplyView, ForecastView, HistoryLine, NearbyRun, PlanView, PlannedView, ProjectView, RequestView,
 };
 use crate::store::Store;
-use crate::store::model::{ApplyRecord, PlanOutcome, PlanRecord, ProjectRecord, StoredSpec};
+use crate::store::model::{ApplyRecord, PlanOutcome, PlanRecord, ProjectRecord, RunQuery, StoredSpec};
 
 /// So many specs of other requests are compared with a plan.
 const MAX_FORECAST: u32 = 500;
 
-/// So many of a state's newest runs are looked at for those that overlapped with one.
+/// So many of the runs that began before the end of one are looked at for those that overlapped with it.
 const MAX_BESIDE: u32 = 50;
 
 /// So many versions of the footprint are shown.
@@ -348,7 +348,9 @@ async fn applied(store: &dyn Store, record: ApplyRecord) -> Result<ApplyView, Kl
 
 /// Other runs that overlapped in time with one, by their beginning.
 async fn beside(store: &dyn Store, run: &Run) -> Result<Vec<NearbyRun>, KlError> {
-    let others = store.run_list(run.state, false, MAX_BESIDE).await?;
+    let before = run.ended_at.map(|end| (end, RunId(uuid::Uuid::max())));
+    let query = RunQuery { state: Some(run.state), before, limit: MAX_BESIDE, ..RunQuery::default() };
+    let others = store.run_page(&query).await?;
     let overlaps = |other: &Run| {
         other.ended_at.is_none_or(|end| end > run.started_at) && run.ended_at.is_none_or(|end| other.started_at < end)
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::request;
+use super::{later, request};
 use crate::domain::id::{RunId, Serial};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
@@ -32,6 +32,14 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
             others.insert(id, request::nearby(other));
         }
     }
+    let mut later = Vec::new();
+    for (one, nearby) in later::came(store, &run, &apply.events).await? {
+        // One that is named as a neighbour on this run's own timeline was there before.
+        if !beside(&apply.events, one.run) {
+            others.insert(one.run, nearby);
+            later.push(one);
+        }
+    }
     let heads = store.state_list().await?;
     let state = heads.into_iter().find(|head| head.id == run.state).map(|head| head.name);
     let state = state.ok_or_else(|| KlError::failed("the state of the run does not exist"))?;
@@ -41,7 +49,7 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
         None => Vec::new(),
     };
     let committed = version.map(|version| committed(&run, &version, spec.as_ref(), &recovered, &soft));
-    Ok(RunFacts { run, state, apply, spec, others, committed })
+    Ok(RunFacts { run, state, apply, spec, others, later, committed })
 }
 
 /// The runs that a timeline names, up to a number of them, and the rows whose metadata it says were taken over.
@@ -65,6 +73,14 @@ pub(super) fn named(events: &[RecordedEvent]) -> (Vec<RunId>, Vec<String>) {
     named.dedup();
     named.truncate(MAX_OTHERS);
     (named, soft)
+}
+
+/// Whether a run got its reservations beside another one.
+fn beside(events: &[RecordedEvent], other: RunId) -> bool {
+    events.iter().any(|recorded| match &recorded.event {
+        RunEvent::Reserved { beside, .. } => beside.iter().any(|neighbour| neighbour.run == other),
+        _ => false,
+    })
 }
 
 /// The version that a run made, as far as it is still there.

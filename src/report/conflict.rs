@@ -44,8 +44,9 @@ pub fn title(blockers: &[Blocker]) -> String {
             let reservation = &first.reservation;
             let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
             format!(
-                "{} is reserved by {}{more}",
+                "{} {} {}{more}",
                 plain(&reservation.claim.pattern.to_string()),
+                if reservation.acquired_at.is_some() { "is reserved by" } else { verb(reservation) },
                 plain(&reservation.holder.0)
             )
         }

@@ -15,6 +15,9 @@ use crate::domain::run::fidelity::Fidelity;
 /// So many names stand in one line; the rest is counted.
 const NAMED: usize = 12;
 
+/// So many rows of a version are named; the rest can be asked for.
+const ROWS: usize = 20;
+
 /// The lane that the run took last, with the size of its slice.
 struct Slice<'s> {
     lane: &'s str,
@@ -39,9 +42,18 @@ fn claimed(story: &RunFacts, mode: AccessMode) -> Vec<String> {
     claims.map(|claim| claim.pattern.to_string()).collect()
 }
 
+/// Which part of a timeline is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// Only events behind this place.
+    pub after: i64,
+    /// At most so many.
+    pub limit: usize,
+}
+
 /// For people.
 #[must_use]
-pub fn page(story: &RunFacts) -> Page {
+pub fn page(story: &RunFacts, shown: Shown) -> Page {
     let mut page = Page::default();
     page.title(Phrase::own("Run ").name(story.run.id.to_string()).and(": ").then(cells::status(story.run.status)));
     page.facts(facts(story));
@@ -49,9 +61,33 @@ pub fn page(story: &RunFacts) -> Page {
         page.title(Phrase::own(conflict::title(&story.run.conflict)));
         page.items(super::explain::blockers(&story.run.conflict));
     }
+    changed(&mut page, story);
+    let events: Vec<&RecordedEvent> = story.apply.events.iter().filter(|recorded| recorded.seq > shown.after).collect();
     page.title(Phrase::own("Timeline"));
-    page.items(story.apply.events.iter().map(|recorded| moment(story, recorded)).collect());
+    page.items(events.iter().take(shown.limit).map(|recorded| moment(story, recorded)).collect());
+    if let Some(last) = events.get(..shown.limit).filter(|told| told.len() < events.len()).and_then(<[_]>::last) {
+        page.note(Phrase::own("Later ones: the same with ").name(format!("--after {}", last.seq)));
+    }
     page
+}
+
+/// The rows of the version that it made: a screenful, and how to see the rest.
+fn changed(page: &mut Page, story: &RunFacts) {
+    let Some(committed) = story.committed.as_ref().filter(|committed| !committed.rows.is_empty()) else { return };
+    page.title(Phrase::own("What it changed"));
+    page.items(committed.rows.iter().take(ROWS).map(|row| Phrase::name_of(row.clone())).collect());
+    if committed.rows.len() > ROWS {
+        let more = count(committed.rows.len() - ROWS, "row");
+        let next = committed.serial.next();
+        let command = format!("kl history --state {} --rows --limit 1 --before {next}", quoted(story.state.as_str()));
+        page.note(Phrase::own(format!("{more} more: ")).name(command));
+    }
+}
+
+/// A word for a shell.
+fn quoted(text: &str) -> String {
+    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-".contains(letter));
+    if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
@@ -98,6 +134,7 @@ fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
         );
         facts.push(("version", Phrase::own(text)));
     }
+    facts.push(("lease taken by", super::explain::taken_by(story)));
     facts.push(("because", run.error.clone().map(|error| Phrase::default().prose(error)).unwrap_or_default()));
     facts
 }
@@ -161,6 +198,10 @@ fn moment(story: &RunFacts, recorded: &RecordedEvent) -> Phrase {
             };
             line.name(address.clone()).and(format!(": {action} {word}"))
         }
+        RunEvent::ApplyFinished { success } => {
+            let told = story::finished(*success);
+            line.then(Phrase::toned(told.tone, "")).then(told.phrase)
+        }
         event => match story::told(event) {
             Some(told) => {
                 let line = if told.tone.sign().is_empty() { line } else { line.then(Phrase::toned(told.tone, "")) };
@@ -179,7 +220,9 @@ fn bare(event: &RunEvent) -> String {
 
 /// For programs.
 #[must_use]
-pub fn document(story: &RunFacts) -> Value {
+pub fn document(story: &RunFacts, shown: Shown) -> Value {
+    let events: Vec<&RecordedEvent> = story.apply.events.iter().filter(|recorded| recorded.seq > shown.after).collect();
+    let next = events.get(..shown.limit).filter(|told| told.len() < events.len()).and_then(<[_]>::last);
     let run = &story.run;
     let spec = story.spec.as_ref();
     json!({
@@ -214,7 +257,9 @@ pub fn document(story: &RunFacts) -> Value {
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "error": run.error,
+        "later": story.later,
         "conflict": run.conflict.iter().map(documents::blocker).collect::<Vec<_>>(),
-        "events": story.apply.events,
+        "events": events.iter().take(shown.limit).collect::<Vec<_>>(),
+        "next_after": next.map(|last| last.seq),
     })
 }

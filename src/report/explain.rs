@@ -2,6 +2,7 @@
 //! refused, how it was planned again, whether it committed exactly what was planned.
 
 mod facts;
+mod later;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +22,11 @@ use crate::domain::id::{RunId, Serial, StateName};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::fidelity::Fidelity;
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::run::{Run, RunKind, RunStatus};
 
 pub(in crate::report) use facts::blockers;
-
-/// So many facts stand behind one sentence; the rest is counted.
-const MOST: usize = 20;
+pub(in crate::report) use later::taken_by;
+pub use later::{Later, Met};
 
 /// Everything that is known of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,8 @@ pub struct RunFacts {
     pub spec: Option<PlanSpec>,
     /// Runs that its timeline names, as far as the store still knows them.
     pub others: BTreeMap<RunId, NearbyRun>,
+    /// Runs that began to ask while it held something, and met it: by what is on their own record, the first one first.
+    pub later: Vec<Later>,
     /// The version that it made, compared with the spec.
     pub committed: Option<Committed>,
 }
@@ -127,12 +129,19 @@ fn point(topic: Topic, tone: Tone, phrase: Phrase, facts: Vec<Phrase>) -> Point 
 /// The sentences, in the order of their questions and of time.
 #[must_use]
 pub fn points(story: &RunFacts) -> Vec<Point> {
-    let mut points: Vec<Point> = facts::plan(story).into_iter().collect();
-    points.extend(story.apply.events.iter().filter_map(|recorded| of_event(story, recorded)));
+    let plan = facts::plan(story);
+    let events = story.apply.events.iter().filter_map(|recorded| of_event(story, recorded));
+    // A recovery set out to take over what another run left: that comes first, and then what that one had planned.
+    let mut points: Vec<Point> = if story.run.kind == RunKind::Recover {
+        events.chain(plan).collect()
+    } else {
+        plan.into_iter().chain(events).collect()
+    };
     if !story.run.conflict.is_empty() {
         let phrase = Phrase::own("Refused: ").strong(conflict::title(&story.run.conflict));
         points.push(point(Topic::Others, Tone::Alarm, phrase, facts::blockers(&story.run.conflict)));
     }
+    points.extend(later::points(story));
     points.extend(facts::resources(&story.apply.events));
     points.extend(facts::outcome(story));
     let next = advice(&story.apply, &Status::of_apply(&story.apply));
@@ -174,12 +183,7 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
             tone: Tone::Good,
             phrase: Phrase::own("Nothing had changed in the state since the plan that could matter to it"),
         },
-        RunEvent::ApplyFinished { success: true } => {
-            Told { tone: Tone::Good, phrase: Phrase::own("Terraform finished well") }
-        }
-        RunEvent::ApplyFinished { success: false } => {
-            Told { tone: Tone::Alarm, phrase: Phrase::own("Terraform failed") }
-        }
+        RunEvent::ApplyFinished { success } => story::finished(*success),
         RunEvent::ApplyStarted => {
             let after = duration(between(story.run.started_at, recorded.at));
             Told { tone: Tone::Quiet, phrase: Phrase::own(format!("Terraform began to apply {after} after the start")) }
@@ -212,9 +216,9 @@ pub fn headline(story: &RunFacts) -> Phrase {
     }
 }
 
-/// The story for people.
+/// The story for people, with at most so many facts behind each sentence.
 #[must_use]
-pub fn page(story: &RunFacts) -> Page {
+pub fn page(story: &RunFacts, most: usize) -> Page {
     let mut page = Page::default();
     page.title(headline(story));
     let mut topic = None;
@@ -223,10 +227,11 @@ pub fn page(story: &RunFacts) -> Page {
             page.title(Phrase::own(point.topic.title()));
             topic = Some(point.topic);
         }
-        let more = point.facts.len().saturating_sub(MOST);
-        let mut facts: Vec<Phrase> = point.facts.into_iter().take(MOST).collect();
-        if more > 0 {
-            facts.push(Phrase::own(format!("and {} more", count(more, "fact"))));
+        let all = point.facts.len();
+        let mut facts: Vec<Phrase> = point.facts.into_iter().take(most).collect();
+        if all > most {
+            let line = format!("and {} more: the same with ", count(all - most, "fact"));
+            facts.push(Phrase::own(line).name(format!("--limit {all}")));
         }
         page.point(point.told, facts);
     }
@@ -260,6 +265,7 @@ pub fn document(story: &RunFacts) -> Value {
         "result_serial": story.run.result_serial,
         "headline": headline(story).bare(),
         "points": points,
+        "later": story.later,
         "exactly_as_planned": story.committed.as_ref().and_then(|one| one.fidelity.as_ref()).map(Fidelity::exact),
         "fidelity": story.committed.as_ref().and_then(|one| one.fidelity.as_ref()),
     })

@@ -83,16 +83,38 @@ pub struct SincePlan {
     pub changes: Vec<Change>,
 }
 
+/// Which of the rows that changed since a plan are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// How many come before them.
+    pub from: usize,
+    /// At most so many.
+    pub limit: usize,
+}
+
 impl SincePlan {
+    /// How many rows come up to this one, and with it.
+    #[must_use]
+    pub fn behind(&self, row: &str) -> Option<usize> {
+        self.changes.iter().position(|change| change.row == row).map(|place| place + 1)
+    }
+
+    /// The rows that are shown, and the last of them where there are more.
+    fn told(&self, shown: Shown) -> (&[Change], Option<&str>) {
+        let rest = self.changes.get(shown.from..).unwrap_or_default();
+        let told = rest.get(..shown.limit).unwrap_or(rest);
+        (told, told.last().filter(|_| told.len() < rest.len()).map(|last| last.row.as_str()))
+    }
+
     /// How many changes mean this for the plan.
     #[must_use]
     pub fn number(&self, meaning: Meaning) -> usize {
         self.changes.iter().filter(|change| change.meaning == meaning).count()
     }
 
-    /// For people: the rows that matter most to the plan first, at most so many.
+    /// For people: the rows that matter most to the plan first.
     #[must_use]
-    pub fn page(&self, limit: usize) -> Page {
+    pub fn page(&self, shown: Shown) -> Page {
         let mut page = Page::default();
         let line = Phrase::own("Plan ")
             .name(self.spec.to_string())
@@ -149,19 +171,19 @@ impl SincePlan {
             cells
         };
         let head = ["Plan", "Row", "What", "Attributes", "Serial", "When", "Actor", "Request", "Run"];
-        page.grid(&head, &self.changes.iter().take(limit).map(row).collect::<Vec<_>>());
-        if self.changes.len() > limit {
-            let rows = count(self.changes.len() - limit, "row");
-            page.note(Phrase::own(format!("{rows} more: ")).name("--limit"));
+        let (told, more) = self.told(shown);
+        page.grid(&head, &told.iter().map(row).collect::<Vec<_>>());
+        if let Some(after) = more {
+            page.note(Phrase::own("More: the same with ").name(format!("--after '{after}'")));
         }
         page
     }
 
-    /// For programs, at most so many rows.
+    /// For programs.
     #[must_use]
-    pub fn document(&self, limit: usize) -> Value {
-        let told = || self.changes.iter().take(limit);
-        let of = |meaning| told().filter(|change| change.meaning == meaning).collect::<Vec<_>>();
+    pub fn document(&self, shown: Shown) -> Value {
+        let (told, more) = self.told(shown);
+        let of = |meaning| told.iter().filter(|change| change.meaning == meaning).collect::<Vec<_>>();
         json!({
             "spec": self.spec,
             "state": self.state,
@@ -172,7 +194,8 @@ impl SincePlan {
             "write": of(Meaning::Write),
             "read": of(Meaning::Read),
             "outside": of(Meaning::Outside),
-            "left_out": self.changes.len().saturating_sub(limit),
+            "left_out": self.changes.len().saturating_sub(told.len()),
+            "next_after": more,
         })
     }
 }
@@ -228,12 +251,12 @@ pub struct Moment {
     pub cause: Cause,
 }
 
-/// The life of a resource for people.
+/// The life of a resource for people; the filters that there are, and whether each was given.
 #[must_use]
-pub fn life(moments: &[Moment], more: Option<Serial>) -> Page {
+pub fn life(moments: &[Moment], more: Option<Serial>, filters: &[(&str, bool)]) -> Page {
     let mut page = Page::default();
     if moments.is_empty() {
-        page.note(Phrase::own("Nothing is known of it."));
+        page.nothing(Phrase::own("Nothing is known of it."), filters);
         return page;
     }
     let row = |moment: &Moment| {
@@ -263,12 +286,12 @@ pub struct Blame {
     pub cause: Cause,
 }
 
-/// Who changed each row last, for people.
+/// Who changed each row last, for people; the filters that there are, and whether each was given.
 #[must_use]
-pub fn blame(rows: &[Blame], more: Option<&str>) -> Page {
+pub fn blame(rows: &[Blame], more: Option<&str>, filters: &[(&str, bool)]) -> Page {
     let mut page = Page::default();
     if rows.is_empty() {
-        page.note(Phrase::own("No row."));
+        page.nothing(Phrase::own("No row."), filters);
         return page;
     }
     let row = |one: &Blame| {

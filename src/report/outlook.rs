@@ -41,12 +41,12 @@ pub struct RunForecast {
     pub meetings: Vec<Meeting>,
 }
 
-/// For people.
+/// For people; the filters that there are, and whether each was given.
 #[must_use]
-pub fn page(state: &StateName, all: &[Outlook]) -> Page {
+pub fn page(state: &StateName, all: &[Outlook], filters: &[(&str, bool)]) -> Page {
     let mut page = Page::default();
     if all.is_empty() {
-        page.note(Phrase::own(format!("No open request has a plan on state {}.", state.as_str())));
+        page.nothing(Phrase::own(format!("No open request has a plan on state {}.", state.as_str())), filters);
     }
     for outlook in all {
         one(&mut page, outlook);
@@ -180,7 +180,7 @@ mod tests {
         let near = |relation, meetings| RunForecast { run: beside.clone(), relation, meetings };
         let runs = vec![near(ForecastRelation::BothWrite, meetings), near(ForecastRelation::Independent, Vec::new())];
         let outlook = Outlook { planned: *planned, applied: None, runs };
-        let text = page(&outlook.planned.spec.state.name, std::slice::from_ref(&outlook)).terminal();
+        let text = page(&outlook.planned.spec.state.name, std::slice::from_ref(&outlook), &[]).terminal();
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
         assert_eq!(document(&outlook)["runs"][0]["relation"], "both_write");
     }

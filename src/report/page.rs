@@ -37,6 +37,13 @@ impl Page {
         self.0.push(Piece::Note(note));
     }
 
+    /// Says that there is nothing, or, where some of these filters were given, that they leave nothing.
+    pub fn nothing(&mut self, none: Phrase, filters: &[(&str, bool)]) {
+        let given = filters.iter().filter(|(_, given)| *given);
+        let given: Vec<String> = given.map(|(filter, _)| (*filter).to_owned()).collect();
+        self.note(if given.is_empty() { none } else { Phrase::own("Nothing is left by ").names(&given, given.len()) });
+    }
+
     /// Goes on with a list.
     pub fn items(&mut self, items: Vec<Phrase>) {
         if !items.is_empty() {

@@ -1,6 +1,6 @@
 //! What is running and what is reserved now: live runs, those that wait, quarantines, plain locks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -28,8 +28,8 @@ pub struct Standing {
     pub serial: Serial,
     /// Runs that have not ended, the newest first.
     pub runs: Vec<Run>,
-    /// How many live runs there are besides.
-    pub more: usize,
+    /// What was left out of it.
+    pub left_out: LeftOut,
     /// Everything that is reserved, waited for, quarantined or locked.
     pub reservations: Vec<Reservation>,
     /// Runs with a quarantine of which nothing is on record that could be recovered.
@@ -39,7 +39,43 @@ pub struct Standing {
     pub known: Vec<Address>,
 }
 
+/// What a page of what goes on does not show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// How many runs, live or with something reserved, come behind the page.
+    pub older: usize,
+    /// The last run of the page, where some come behind it.
+    pub next: Option<RunId>,
+    /// Whether filters have hidden something.
+    pub hidden: bool,
+}
+
 impl Standing {
+    /// Keeps the newest runs, live or with something reserved, and what is reserved by them: those that began since a
+    /// moment, that come behind another run, at most so many.
+    pub fn select(&mut self, since: Option<DateTime<Utc>>, before: Option<RunId>, limit: usize) {
+        let mut began: BTreeMap<RunId, DateTime<Utc>> = BTreeMap::new();
+        for one in &self.reservations {
+            let asked = began.entry(one.run).or_insert(one.asked_at);
+            *asked = one.asked_at.min(*asked);
+        }
+        began.extend(self.runs.iter().map(|run| (run.id, run.started_at)));
+        let all = began.len();
+        // The ids of runs are in the order of time.
+        let kept = began
+            .into_iter()
+            .rev()
+            .filter(|(run, at)| since.is_none_or(|since| *at >= since) && before.is_none_or(|before| *run < before));
+        let mut kept: Vec<RunId> = kept.map(|(run, _)| run).collect();
+        let older = kept.len().saturating_sub(limit);
+        let hidden = kept.len() < all;
+        kept.truncate(limit);
+        self.left_out = LeftOut { older, next: kept.last().copied().filter(|_| older > 0), hidden };
+        let kept: BTreeSet<RunId> = kept.into_iter().collect();
+        self.runs.retain(|run| kept.contains(&run.id));
+        self.reservations.retain(|one| kept.contains(&one.run));
+    }
+
     /// Whether nothing is running and nothing is reserved.
     #[must_use]
     pub fn idle(&self) -> bool {
@@ -54,7 +90,10 @@ pub fn page(states: &[Standing], now: DateTime<Utc>) -> Page {
     for state in states {
         page.title(Phrase::default().strong(state.state.as_str()).and(format!(" at serial {}", state.serial)));
         if state.idle() {
-            let phrase = Phrase::own("nothing is running, nothing is reserved");
+            let phrase = Phrase::own(match state.left_out.hidden {
+                true => "what is running or reserved is hidden by --since or --before",
+                false => "nothing is running, nothing is reserved",
+            });
             page.point(Told { tone: Tone::Quiet, phrase }, Vec::new());
             continue;
         }
@@ -62,15 +101,21 @@ pub fn page(states: &[Standing], now: DateTime<Utc>) -> Page {
             let rows: Vec<_> = state.runs.iter().map(|run| row(run, now)).collect();
             page.grid(&["Run", "Kind", "Status", "Actor", "Request", "Since"], &rows);
         }
-        if state.more > 0 {
-            page.note(Phrase::own(format!("and {} more", count(state.more, "live run"))));
-        }
         for run in holders(&state.reservations) {
-            let own: Vec<&Reservation> = state.reservations.iter().filter(|one| one.run == run).collect();
-            if let Some((told, mut facts)) = held(run, &own, &state.known, now) {
-                facts.extend(way_out(run, own[0], state.unrecorded.contains(&run)));
-                page.point(told, facts);
+            let own = state.reservations.iter().filter(|one| one.run == run);
+            let (granted, waiting): (Vec<&Reservation>, Vec<&Reservation>) =
+                own.partition(|one| one.acquired_at.is_some() || one.held_as == HeldAs::Quarantine);
+            for part in [granted, waiting] {
+                if let Some((told, mut facts)) = held(run, &part, &state.known, now) {
+                    facts.extend(way_out(run, part[0], state.unrecorded.contains(&run)));
+                    page.point(told, facts);
+                }
             }
+        }
+        if let Some(next) = state.left_out.next {
+            let of = if states.len() > 1 { format!("--state {} ", state.state.as_str()) } else { String::new() };
+            let older = count(state.left_out.older, "older run");
+            page.note(Phrase::own(format!("{older}: the same with ")).name(format!("{of}--before {next}")));
         }
     }
     page
@@ -98,15 +143,18 @@ fn holders(reservations: &[Reservation]) -> Vec<RunId> {
 /// What one run holds, or waits for: in a sentence, with the patterns behind it.
 fn held(run: RunId, own: &[&Reservation], known: &[Address], now: DateTime<Utc>) -> Option<(Told, Vec<Phrase>)> {
     let first = own.first()?;
+    let ended = first.expires_at.is_some_and(|expires| expires <= now);
     let (tone, verb) = match (first.held_as, first.acquired_at) {
         (HeldAs::Quarantine, _) => (Tone::Alarm, "quarantined by "),
         (_, None) => (Tone::Waits, "waited for by "),
         (HeldAs::Lock, Some(_)) => (Tone::Careful, "locked by "),
+        (HeldAs::Run, Some(_)) if ended => (Tone::Careful, "still reserved by "),
         (HeldAs::Run, Some(_)) => (Tone::Good, "reserved by "),
     };
     let until = match first.expires_at {
         Some(expires) if expires > now => format!("expires in {}", duration(between(now, expires))),
-        Some(_) => "its lease has ended".to_owned(),
+        Some(_) if first.acquired_at.is_none() => "its place in the queue has ended".to_owned(),
+        Some(_) => "its lease has ended: whoever needs the rows next takes them".to_owned(),
         None => "does not expire".to_owned(),
     };
     let phrase =
@@ -164,10 +212,70 @@ pub fn document(states: &[Standing], now: DateTime<Utc>) -> Value {
                     "origin": run.origin,
                     "started_at": run.started_at,
                 })).collect::<Vec<_>>(),
-                "more_runs": state.more,
+                "left_out": state.left_out.older,
+                "next_before": state.left_out.next,
                 "reservations": state.reservations.iter().map(documents::reservation).collect::<Vec<_>>(),
             })
         })
         .collect();
     json!({ "now": now, "states": states })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture::{at, blocker, run, run_id};
+
+    /// A state with what these runs have asked for: each `RUN seconds`, granted or not, until when.
+    fn standing(asked: &[(u128, Option<i64>, i64)]) -> Standing {
+        let reservation = |(number, granted, expires): &(u128, Option<i64>, i64)| Reservation {
+            run: run_id(*number),
+            acquired_at: granted.map(at),
+            asked_at: at(600),
+            expires_at: Some(at(*expires)),
+            ..blocker("aws_vpc.main", HeldAs::Run, &[]).reservation
+        };
+        Standing {
+            state: StateName::new("prod").unwrap(),
+            serial: Serial(7),
+            runs: Vec::new(),
+            left_out: LeftOut::default(),
+            reservations: asked.iter().map(reservation).collect(),
+            unrecorded: BTreeSet::new(),
+            known: Vec::new(),
+        }
+    }
+
+    fn told(standing: Standing) -> String {
+        anstream::adapter::strip_str(&page(&[standing], at(1_000)).terminal()).to_string()
+    }
+
+    #[test]
+    fn who_waits_does_not_hold_and_an_ended_lease_is_not_calm() {
+        let text = told(standing(&[(12, Some(600), 1_500), (12, None, 1_500)]));
+        assert!(text.contains("✓ reserved by ") && text.contains("… waited for by "), "{text}");
+        let text = told(standing(&[(12, None, 1_500)]));
+        assert!(!text.contains("reserved by"), "{text}");
+        let text = told(standing(&[(12, Some(600), 900)]));
+        assert!(text.contains("! still reserved by ") && !text.contains('✓'), "{text}");
+        assert!(text.contains("its lease has ended: whoever needs the rows next takes them"), "{text}");
+    }
+
+    #[test]
+    fn a_page_has_the_newest_and_says_what_it_left_out() {
+        let three = || standing(&[(11, Some(600), 1_500), (12, Some(600), 1_500), (13, None, 1_500)]);
+        let (mut first, mut second, mut none) = (three(), three(), three());
+        first.runs = vec![Run { id: run_id(13), started_at: at(600), ..run(crate::domain::run::RunStatus::Waiting) }];
+        first.select(None, None, 2);
+        let runs = |standing: &Standing| holders(&standing.reservations);
+        assert_eq!(runs(&first), [run_id(12), run_id(13)]);
+        assert_eq!(first.left_out, LeftOut { older: 1, next: Some(run_id(12)), hidden: false });
+        let text = told(first);
+        assert!(text.contains(&format!("1 older run: the same with --before {}", run_id(12))), "{text}");
+        second.select(None, Some(run_id(12)), 2);
+        assert_eq!((runs(&second), second.left_out.next), (vec![run_id(11)], None));
+        none.select(Some(at(601)), None, 2);
+        assert!(none.idle() && none.left_out.hidden);
+        assert!(told(none).contains("hidden by --since or --before"));
+    }
 }

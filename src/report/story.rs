@@ -64,6 +64,14 @@ impl Told {
     }
 }
 
+/// How Terraform came to its end.
+#[must_use]
+pub fn finished(success: bool) -> Told {
+    let (tone, text) =
+        if success { (Tone::Good, "Terraform finished well") } else { (Tone::Alarm, "Terraform failed") };
+    Told { tone, phrase: Phrase::own(text) }
+}
+
 /// How many rows a version changed, each of them once, whatever happened to it.
 #[must_use]
 pub fn changed(rows: usize) -> String {

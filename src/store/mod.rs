@@ -174,6 +174,10 @@ pub trait Store: Send + Sync {
     /// resources there are. Nothing for a run that does not exist.
     async fn event_outline(&self, run: RunId) -> Result<Vec<RecordedEvent>, StoreError>;
 
+    /// The outlines of several runs, as [`Store::event_outline`] has each, by one statement for all of them. A run without
+    /// events, or one that does not exist, has none.
+    async fn event_outlines(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, StoreError>;
+
     /// The whole timelines of several runs, each in its order, by one statement for all of them. A run without events, or
     /// one that does not exist, has none.
     async fn event_lists(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, StoreError>;

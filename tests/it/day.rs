@@ -291,6 +291,14 @@ fn why_did_it_wait_or_fail(day: &Day<'_>) {
     ] {
         assert!(told.contains(part), "no {part:?} in\n{told}");
     }
+    // The recovery opens with what it took over, and tells what that one had planned.
+    let sql = "SELECT CAST(run_id AS text) FROM run_overview WHERE kind = 'recover' ORDER BY started_at LIMIT 1";
+    let told = day.told(&["explain", &day.facts(sql)[0]]);
+    let opens = told.find(&format!("Taking over what run {} left", failed[0]));
+    let planned = told.find("What that run had planned: ");
+    assert!(opens.is_some() && opens < planned, "{told}");
+    let told = day.told(&["show", &failed[0]]);
+    assert!(told.contains("! Terraform failed") && !told.contains("apply finished"), "{told}");
     let told = day.told(&["explain", &runs(day.database, "aborted")[0]]);
     assert!(told.contains("Ended from outside by actor-7"), "{told}");
 }

@@ -131,6 +131,13 @@ fn plans_have_an_outlook(day: &Day, database: &Database) {
     assert_eq!(document["plans"][0]["runs"][0]["relation"], "independent");
     let spec = document["plans"][0]["spec"].as_str().unwrap().to_owned();
     assert_eq!(day.json(&["forecast", &spec])["plans"], document["plans"]);
+    // Who is at work is one run; a page of it says what it leaves out.
+    let hidden = day.says(&["status", "--since", "2100-01-01"]).stdout;
+    contains(&hidden, &["what is running or reserved is hidden by --since or --before"]);
+    assert!(!hidden.contains("nothing is running"), "{hidden}");
+    contains(&day.says(&["status", "--since", "1h"]).stdout, &["applying", "✓ reserved by alice"]);
+    let behind = day.json(&["status", "--before", &alice])["states"][0].clone();
+    assert_eq!((&behind["runs"], &behind["reservations"]), (&serde_json::json!([]), &serde_json::json!([])));
     // No request has a plan here.
     contains(&day.says(&["forecast", "--state", "prod"]).stdout, &["No open request has a plan on state prod."]);
     contains(&day.says(&["forecast", &spec, "--format", "markdown"]).stdout, &["| Relation |", "✓ independent"]);
@@ -221,6 +228,21 @@ fn versions_say_why(day: &Day, database: &Database) {
     let since = day.json(&["history", "--since-plan", &day.spec("bob"), "--limit", "1"]);
     assert_eq!((since["write"].as_array().map(Vec::len), &since["outside"]), (Some(1), &serde_json::json!([])));
     assert!(since["left_out"].as_u64().is_some_and(|number| number > 0), "{since}");
+    // Row by row comes the same.
+    let whole = day.json(&["history", "--since-plan", &day.spec("bob")]);
+    let rows = |page: &Value| -> Vec<String> {
+        let all = ["write", "read", "outside"].into_iter().flat_map(|class| texts(&page[class], "row"));
+        all.map(str::to_owned).collect()
+    };
+    let (mut walked, mut page) = (rows(&since), since);
+    while let Some(after) = page["next_after"].as_str() {
+        let args = ["history", "--since-plan", &day.spec("bob"), "--limit", "1", "--after", after];
+        page = day.json(&args);
+        walked.extend(rows(&page));
+    }
+    assert_eq!(walked, rows(&whole));
+    let first = day.says(&["history", "--since-plan", &day.spec("bob"), "--limit", "1"]).stdout;
+    contains(&first, &[&format!("More: the same with --after '{}'", walked[0])]);
     let told = day.says(&["history", "live", "--state", "prod"]).stdout;
     contains(&told, &["RE-PLAN", "beside 1 run", "alone", "row-delta"]);
     contains(&day.says(&["history", "live", "--state", "prod", "--rows"]).stdout, &["  ~ terraform_data.other"]);
@@ -317,6 +339,19 @@ fn runs_are_listed(day: &Day, database: &Database) {
     contains(&day.says(&["runs"]).stdout, &["RUN", "! conflict", "✓ committed", "! stale", "alice", "carol"]);
     contains(&day.says(&["runs", "--format", "markdown"]).stdout, &["| Run |", "**! conflict**", "✓ committed"]);
     drop(day.site.kl().args(["runs", "--state", "nowhere"]).exits(3));
+    // What filters hide is not said to be nowhere.
+    let prod = ["--state", "prod"];
+    for (view, filter) in [
+        (&["runs", "--since", "2100-01-01"][..], "--since"),
+        (&["history", "live", "--before", "1"], "--before"),
+        (&["history", "live", "--since", "2100-01-01"], "--since"),
+        (&["history", "live", "--address", "terraform_data.slow", "--before", "1"], "--before"),
+        (&["blame", "terraform_data.never"], "terraform_data.never"),
+        (&["forecast", "--since", "2100-01-01"], "--since"),
+    ] {
+        contains(&day.says(&[view, &prod].concat()).stdout, &[&format!("Nothing is left by {filter}")]);
+    }
+    drop(day.site.kl().args(["forecast", "--before", &all["runs"][0]["run"].as_str().unwrap()]).args(prod).exits(3));
 }
 
 fn runs_are_explained(day: &Day, database: &Database) {
@@ -339,6 +374,32 @@ fn runs_are_explained(day: &Day, database: &Database) {
         &["✓ Committed exactly what was planned", "terraform_data.slow: ", "no other run held anything"],
     );
     let refused = run(database, "bob", "conflict");
+    // Who came while it held its rows is told by what they have on their own record.
+    contains(
+        &story(&alice),
+        &[
+            "✓ Came later and went beside it: 1 run",
+            &format!("run {carol} by carol"),
+            "! Came later and was refused because of it: 1 run",
+            &format!("run {refused} by bob"),
+            "in its way was terraform_data.",
+        ],
+    );
+    let later = day.json(&["explain", &alice])["later"].clone();
+    assert_eq!(texts(&later, "met"), ["refused", "beside"]);
+    assert_eq!(texts(&later, "run"), [refused.as_str(), carol.as_str()]);
+    assert_eq!(day.json(&["show", &alice])["later"], later);
+    assert_eq!(day.json(&["explain", &carol])["later"], serde_json::json!([]));
+    let short = day.says(&["explain", &alice, "--limit", "1"]).stdout;
+    contains(&short, &["more: the same with --limit "]);
+    // A timeline comes in pages, too, and a version names its rows.
+    let show = day.says(&["show", &alice]).stdout;
+    contains(&show, &["What it changed", "  ~ terraform_data.slow", "✓ Terraform finished well"]);
+    contains(&day.says(&["show", &alice, "--limit", "2"]).stdout, &["Later ones: the same with --after 2"]);
+    let whole = day.json(&["show", &alice]);
+    let page = day.json(&["show", &alice, "--limit", "2", "--after", "2"]);
+    assert_eq!(page["events"].as_array().unwrap()[..], whole["events"].as_array().unwrap()[2..4]);
+    assert_eq!((&page["next_after"], &whole["next_after"]), (&4.into(), &Value::Null));
     contains(
         &story(&refused),
         &[

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::value::{Since, interval, lease, serial, since, status};
 use super::{ActorArgs, StateArgs};
-use crate::domain::id::{Serial, StateName};
+use crate::domain::id::{Serial, SpecId, StateName};
 use crate::domain::run::RunStatus;
 
 /// `kl status`.
@@ -16,7 +16,13 @@ pub struct StatusArgs {
     /// Only this state [default: all states]
     #[arg(long, value_name = "NAME")]
     pub state: Option<StateName>,
-    /// At most so many live runs of each state
+    /// Only runs that began since, and what they hold: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    pub since: Option<Since>,
+    /// Only runs that come behind this one, and what they hold: the next page
+    #[arg(long, value_name = "RUN")]
+    pub before: Option<String>,
+    /// At most so many runs of each state, live or with something reserved, the newest
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub limit: u32,
     /// Show it again and again, until Ctrl-C
@@ -73,6 +79,9 @@ pub struct ExplainArgs {
     /// The run's id, or the beginning or end of it
     #[arg(value_name = "RUN")]
     pub run: String,
+    /// At most so many facts behind each sentence; a program gets all of them
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
 }
 
 /// `kl history`.
@@ -99,6 +108,9 @@ pub struct HistoryArgs {
     /// What changed since this plan was made (kl-plan.json, or a spec's id), and what that means for it
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["before", "rows", "state", "workspace"])]
     pub since_plan: Option<String>,
+    /// With --since-plan: only rows that come behind this one, in its order: the next page
+    #[arg(long, value_name = "ROW", requires = "since_plan")]
+    pub after: Option<String>,
     /// The life of one resource, across moves; also all instances of one, `module.web.*`, or `output.NAME`
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["since_plan", "rows"])]
     pub address: Option<String>,
@@ -133,6 +145,12 @@ pub struct ForecastArgs {
     /// The plan: a file, or a spec's id [default: kl-plan.json if it is there, else every open plan on the state]
     #[arg(value_name = "SPEC", conflicts_with = "state")]
     pub spec: Option<String>,
+    /// Only open plans that were made since: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since, conflicts_with = "spec")]
+    pub since: Option<Since>,
+    /// Only open plans that were made before this one, by its spec's id: the next page
+    #[arg(long, value_name = "SPEC", conflicts_with = "spec")]
+    pub before: Option<SpecId>,
     /// At most so many of the open plans on a state, the newest
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub limit: u32,
@@ -150,6 +168,12 @@ pub struct ShowArgs {
     /// The run's id, or the beginning or end of it
     #[arg(value_name = "RUN")]
     pub run: String,
+    /// At most so many events of its timeline
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: u32,
+    /// Only events behind this place in its timeline: the next page
+    #[arg(long, value_name = "PLACE", default_value_t = 0, hide_default_value = true)]
+    pub after: i64,
 }
 
 /// `kl abort`.

@@ -74,7 +74,7 @@ pub struct Blocker {
 }
 
 /// How another live run relates to a request that was granted beside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// No pattern of one meets a pattern of the other.

@@ -1,11 +1,12 @@
 //! The facts behind the sentences about a run.
 
+use super::later::why;
 use super::{Point, RunFacts, Topic, point};
-use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim, Relation};
+use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim};
 use crate::domain::id::{Actor, RunId};
-use crate::domain::run::RunStatus;
 use crate::domain::run::event::{ChangedRow, RecordedEvent, ResourceStep, RunEvent};
 use crate::domain::run::fidelity::Fidelity;
+use crate::domain::run::{RunKind, RunStatus};
 use crate::report::phrase::Phrase;
 use crate::report::plan::{Counts, via_words};
 use crate::report::story::{Tone, ended_because};
@@ -37,6 +38,9 @@ pub(super) fn plan(story: &RunFacts) -> Option<Point> {
         facts.push(Phrase::own("reads ").name(entry.pattern.to_string()).and(", used by ").name(via_words(&entry.via)));
     }
     let phrase = match &story.spec {
+        Some(spec) if story.run.kind == RunKind::Recover => {
+            Phrase::own("What that run had planned: ").and(Counts::of(spec).sentence())
+        }
         Some(spec) if spec.has_changes() => Phrase::own("The plan: ").and(Counts::of(spec).sentence()),
         Some(_) => Phrase::own("The plan changes nothing"),
         None if writes.is_empty() && reads.is_empty() => return None,
@@ -72,13 +76,7 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
         }
         RunEvent::Reserved { beside, .. } => beside
             .iter()
-            .map(|neighbour| {
-                let why = match neighbour.relation {
-                    Relation::Disjoint => ": disjoint, no row is touched by both",
-                    Relation::SharedReads => ": compatible, both only read what they share",
-                };
-                other(story, neighbour.run, Some(&neighbour.actor)).and(why)
-            })
+            .map(|neighbour| other(story, neighbour.run, Some(&neighbour.actor)).and(why(neighbour.relation)))
             .collect(),
         RunEvent::LaneChosen { lane, reasons, .. } => {
             let mut facts: Vec<Phrase> = reasons.iter().map(|reason| Phrase::default().prose(reason)).collect();
@@ -117,7 +115,7 @@ fn changed(row: &ChangedRow, why: &str) -> Phrase {
 }
 
 /// Another run, by what is known of it.
-fn other(story: &RunFacts, id: RunId, actor: Option<&Actor>) -> Phrase {
+pub(super) fn other(story: &RunFacts, id: RunId, actor: Option<&Actor>) -> Phrase {
     let known = story.others.get(&id);
     let line = Phrase::own("run ").name(id.to_string());
     let line = match actor.or(known.map(|run| &run.actor)) {

@@ -11,11 +11,19 @@ use crate::report::fixture::{Plan, apply, beginning, blocker, changed_row, entry
 fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
     let apply = apply(run.clone(), events);
     let others = apply.beside.iter().map(|other| (other.run, other.clone())).collect();
-    RunFacts { run, state: StateName::new("prod").unwrap(), apply, spec: None, others, committed: None }
+    RunFacts {
+        run,
+        state: StateName::new("prod").unwrap(),
+        apply,
+        spec: None,
+        others,
+        later: Vec::new(),
+        committed: None,
+    }
 }
 
 fn told(story: &RunFacts) -> String {
-    anstream::adapter::strip_str(&page(story).terminal()).to_string()
+    anstream::adapter::strip_str(&page(story, 20).terminal()).to_string()
 }
 
 #[test]
@@ -25,7 +33,7 @@ fn a_commit_names_its_neighbours_and_whether_it_was_exact() {
     let rows = vec!["+ module.nat.aws_eip.this".to_owned()];
     story.committed = Some(Committed { serial: Serial(43), mode: "row-delta", rows, fidelity: Some(fidelity) });
     insta::assert_snapshot!(told(&story));
-    insta::assert_snapshot!(page(&story).markdown());
+    insta::assert_snapshot!(page(&story, 20).markdown());
     assert_eq!(document(&story)["exactly_as_planned"], true);
 
     let fidelity = Fidelity { as_planned: 1, unplanned: vec!["aws_vpc.`x`".to_owned()], ..Fidelity::default() };
@@ -102,4 +110,30 @@ fn a_version_is_what_was_planned_or_it_is_told_what_is_not() {
     assert_eq!(found.otherwise, ["a.other (removed)"]);
     assert_eq!(found.unchanged, ["a.made"]);
     assert_eq!(found.unplanned, ["a.soft"]);
+}
+
+#[test]
+fn a_lost_run_says_who_took_its_rows() {
+    let mut story = facts(run(RunStatus::Lost), vec![(700, RunEvent::LeaseLost)]);
+    let taker = story.apply.beside[0].run;
+    story.later = vec![Later { run: taker, met: Met::Took }];
+    let text = told(&story);
+    assert!(text.contains(&format!("! Took over its ended lease: 1 run\n      run {taker} by bob")), "{text}");
+    let shown = crate::report::envelope::Shown { after: 0, limit: 10 };
+    let text = crate::report::envelope::page(&story, shown).terminal();
+    let text = anstream::adapter::strip_str(&text).to_string();
+    assert!(text.contains(&format!("lease taken by  run {taker} by bob")), "{text}");
+}
+
+#[test]
+fn a_screenful_of_rows_is_named_and_the_rest_can_be_found() {
+    let mut story = facts(run(RunStatus::Committed), beginning());
+    let rows = (0..25).map(|number| format!("+ a.x[{number}]")).collect();
+    story.committed = Some(Committed { serial: Serial(43), mode: "row-delta", rows, fidelity: None });
+    let shown = crate::report::envelope::Shown { after: 0, limit: 10 };
+    let text = crate::report::envelope::page(&story, shown).terminal();
+    let text = anstream::adapter::strip_str(&text).to_string();
+    assert!(text.contains("+ a.x[19]\n") && !text.contains("+ a.x[20]"), "{text}");
+    assert!(text.contains("5 rows more: kl history --state prod --rows --limit 1 --before 44"), "{text}");
+    assert!(told(&story).contains("and 5 facts more: the same with --limit 25"), "{}", told(&story));
 }

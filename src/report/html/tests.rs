@@ -20,7 +20,15 @@ fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
     let mut apply = apply(run.clone(), events);
     apply.beside.clear();
     let state = StateName::new("prod").unwrap();
-    RunFacts { run, state, apply, spec: None, others: std::collections::BTreeMap::new(), committed: None }
+    RunFacts {
+        run,
+        state,
+        apply,
+        spec: None,
+        others: std::collections::BTreeMap::new(),
+        later: Vec::new(),
+        committed: None,
+    }
 }
 
 fn view(run: Run, events: Vec<(i64, RunEvent)>) -> RunView {

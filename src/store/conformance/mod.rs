@@ -137,7 +137,7 @@ cases! {
     footprints::addresses_longer_than_an_index_entry_have_a_history covers versions_touching;
 
     views::pages_of_runs_follow_each_other covers run_page;
-    views::an_outline_leaves_out_single_resources covers event_outline;
+    views::an_outline_leaves_out_single_resources covers event_outline, event_outlines;
     views::timelines_of_many_runs_are_those_of_each covers event_lists;
     views::specs_of_many_runs_are_those_of_each covers spec_list;
     views::every_row_names_the_version_that_made_it_so covers row_origins;

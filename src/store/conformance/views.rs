@@ -63,6 +63,10 @@ pub(super) async fn an_outline_leaves_out_single_resources(f: &Fixture) {
         .await
         .unwrap();
     let outline = f.store.event_outline(run).await.unwrap();
+    let (silent, nobody) = (f.run(f.state("prod").await.id, "bob").await, RunId(uuid::Uuid::nil()));
+    let several = f.store.event_outlines(&[silent, run, nobody]).await.unwrap();
+    assert_eq!(several, [(run, outline.clone())].into());
+    assert!(f.store.event_outlines(&[]).await.unwrap().is_empty());
     let told: Vec<_> = outline.into_iter().map(|recorded| (recorded.seq, recorded.event)).collect();
     assert_eq!(told, [(1, RunEvent::ApplyStarted), (3, RunEvent::ApplyFinished { success: true })]);
 }

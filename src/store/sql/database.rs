@@ -198,8 +198,12 @@ impl Store for Database {
         transaction!(self, begin_read, "read the outline of the run", |db| timeline::outline(db, run))
     }
 
+    async fn event_outlines(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, StoreError> {
+        transaction!(self, begin_read, "read the runs' outlines", |db| timeline::lists(db, runs, false))
+    }
+
     async fn event_lists(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, StoreError> {
-        transaction!(self, begin_read, "read the runs' events", |db| timeline::lists(db, runs))
+        transaction!(self, begin_read, "read the runs' events", |db| timeline::lists(db, runs, true))
     }
 
     async fn reservation_acquire(&self, ask: &Ask) -> Result<Acquired, StoreError> {

@@ -42,13 +42,19 @@ pub(super) async fn list(db: &mut Connection, run: RunId) -> Result<Vec<Recorded
     Ok(found.into_iter().map(codec::event).collect::<Result<_, StoreError>>()?)
 }
 
-pub(super) async fn lists(db: &mut Connection, runs: &[RunId]) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, Fault> {
+/// The events of several runs, or all of them but those of single resources.
+pub(super) async fn lists(
+    db: &mut Connection,
+    runs: &[RunId],
+    whole: bool,
+) -> Result<BTreeMap<RunId, Vec<RecordedEvent>>, Fault> {
     let found: Vec<(Id, i64, Time, JsonText)> = query_as(concat!(
         "SELECT run_id, seq, at, event FROM run_events WHERE run_id IN (",
         id_list!("$1"),
-        ") ORDER BY run_id, seq"
+        ") AND ($2 OR kind <> 'resource') ORDER BY run_id, seq"
     ))
     .bind(codec::json(&runs)?)
+    .bind(whole)
     .fetch_all(db)
     .await?;
     let mut lists: BTreeMap<RunId, Vec<RecordedEvent>> = BTreeMap::new();

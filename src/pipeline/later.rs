@@ -1,0 +1,76 @@
+//! Who came while a run held something, and what became of it: told by what those runs have on their own record.
+
+use super::request;
+use crate::domain::id::RunId;
+use crate::domain::run::event::{RecordedEvent, RunEvent};
+use crate::domain::run::{Run, RunStatus};
+use crate::report::explain::{Later, Met};
+use crate::report::view::NearbyRun;
+use crate::store::model::RunQuery;
+use crate::store::{Store, StoreError};
+
+/// So many runs that began while a run held something are looked at, the newest ones.
+const MOST: u32 = 500;
+
+/// Those that met a run, the first one first.
+pub(super) async fn came(
+    store: &dyn Store,
+    run: &Run,
+    events: &[RecordedEvent],
+) -> Result<Vec<(Later, NearbyRun)>, StoreError> {
+    let last = RunId(uuid::Uuid::max());
+    let query = RunQuery {
+        state: Some(run.state),
+        // Whoever takes a lease may have waited for it since before.
+        since: (run.status != RunStatus::Lost).then_some(run.started_at),
+        before: held_until(run, events).map(|end| (end, last)),
+        limit: MOST,
+        ..RunQuery::default()
+    };
+    let mut others = store.run_page(&query).await?;
+    others.retain(|other| other.id != run.id && other.ended_at.is_none_or(|end| end >= run.started_at));
+    others.reverse();
+    let ids: Vec<RunId> = others.iter().map(|other| other.id).collect();
+    let outlines = store.event_outlines(&ids).await?;
+    let met = |other: Run| {
+        let events = outlines.get(&other.id).map_or(&[][..], Vec::as_slice);
+        let met = met(run.id, &other, events)?;
+        Some((Later { run: other.id, met }, request::nearby(other)))
+    };
+    Ok(others.into_iter().filter_map(met).collect())
+}
+
+/// Until when a run held something: with what it left in quarantine. None while it does.
+fn held_until(run: &Run, events: &[RecordedEvent]) -> Option<chrono::DateTime<chrono::Utc>> {
+    let left = events.iter().any(|recorded| matches!(recorded.event, RunEvent::Quarantined { .. }));
+    let freed = events
+        .iter()
+        .rev()
+        .find(|recorded| matches!(recorded.event, RunEvent::TakenOver { .. } | RunEvent::Discarded { .. }));
+    match freed {
+        Some(freed) => Some(freed.at),
+        None if left => None,
+        None => run.ended_at,
+    }
+}
+
+/// What another run met of this one, by its own record: the worst of it.
+fn met(run: RunId, other: &Run, events: &[RecordedEvent]) -> Option<Met> {
+    let mut found = None;
+    for recorded in events {
+        let met = match &recorded.event {
+            RunEvent::Reserved { beside, .. } => {
+                let neighbour = beside.iter().find(|neighbour| neighbour.run == run);
+                neighbour.map(|neighbour| Met::Beside { relation: neighbour.relation })
+            }
+            RunEvent::Waiting { behind } => behind.contains(&run).then_some(Met::Behind),
+            RunEvent::Reclaimed { from } => (*from == run).then_some(Met::Took),
+            _ => None,
+        };
+        found = found.max(met);
+    }
+    let blockers = other.conflict.iter().filter(|blocker| blocker.reservation.run == run);
+    let patterns: Vec<String> = blockers.map(|blocker| blocker.reservation.claim.pattern.to_string()).collect();
+    let refused = (!patterns.is_empty()).then_some(Met::Refused { patterns });
+    found.max(refused)
+}
