@@ -14,7 +14,7 @@ use crate::domain::state::difference::changed_attributes;
 use crate::domain::state::{Body, RowKey, Touched};
 use crate::error::KlError;
 use crate::report::life::{Blame, Cause, Change, Meaning, Moment, SincePlan};
-use crate::store::model::{OriginQuery, RowChange, RowMark, RowOrigin, StateHead, Version};
+use crate::store::model::{OriginQuery, RowChange, RowMark, RowOrigin, Source, StateHead, Version};
 use crate::store::{Store, StoreError};
 
 use super::moves::{self, Records};
@@ -22,6 +22,9 @@ use super::stale;
 
 /// So many versions, or rows, are read at once.
 const PAGE: u32 = 200;
+
+/// So many versions that are not told are read at once.
+const SKIPPED: u32 = 1000;
 
 /// So many moves of one resource are followed forwards.
 const MOVES: usize = 100;
@@ -146,7 +149,8 @@ pub async fn life(
         // Newer versions than asked for are looked at for the moves in them alone.
         let skipping = before.is_some_and(|before| at.is_none_or(|at: Serial| at > before));
         let wanted = u32::try_from(limit - versions + 1).unwrap_or(PAGE);
-        let page = store.versions_touching(state, &claims, at, if skipping { PAGE } else { wanted.min(PAGE) }).await?;
+        let page =
+            store.versions_touching(state, &claims, at, if skipping { SKIPPED } else { wanted.min(PAGE) }).await?;
         if page.is_empty() {
             return Ok((moments, None));
         }
@@ -154,9 +158,10 @@ pub async fn life(
             if since.is_some_and(|since| version.at < since) {
                 return Ok((moments, None));
             }
-            let moves = records.moves(&version).await?;
+            let told = before.is_none_or(|before| version.serial < before);
+            let moves = if told || may_move(&version) { records.moves(&version).await? } else { Vec::new() };
             at = Some(version.serial);
-            if before.is_none_or(|before| version.serial < before) {
+            if told {
                 if versions == limit {
                     return Ok((moments, Some(version.serial.next())));
                 }
@@ -173,6 +178,11 @@ pub async fn life(
             }
         }
     }
+}
+
+/// Whether something may have moved to one of these rows: its plan need not be read where nothing began to exist.
+fn may_move(version: &Version) -> bool {
+    version.source == Source::Rollback || version.rows.iter().any(|(_, touched)| *touched == Touched::Created)
 }
 
 /// Where what a pattern covers stands now, or stood last: moves are followed forwards.
