@@ -161,9 +161,10 @@ impl SincePlan {
                 Meaning::Read => Phrase::toned(Tone::Alarm, "it reads"),
                 Meaning::Outside => Phrase::toned(Tone::Good, "outside"),
             };
-            let what = match change.passed {
-                true => Phrase::own("came and went"),
-                false => happened(change.moved_from.as_ref(), change.moved_to.as_ref(), change.touched),
+            let what = if change.passed {
+                Phrase::own("came and went")
+            } else {
+                happened(change.moved_from.as_ref(), change.moved_to.as_ref(), change.touched)
             };
             let mut cells = vec![meaning, Phrase::name_of(change.row.clone()), what];
             cells.push(Phrase::default().names(&change.attributes, NAMED));

@@ -90,9 +90,10 @@ pub fn page(states: &[Standing], now: DateTime<Utc>) -> Page {
     for state in states {
         page.title(Phrase::default().strong(state.state.as_str()).and(format!(" at serial {}", state.serial)));
         if state.idle() {
-            let phrase = Phrase::own(match state.left_out.hidden {
-                true => "what is running or reserved is hidden by --since or --before",
-                false => "nothing is running, nothing is reserved",
+            let phrase = Phrase::own(if state.left_out.hidden {
+                "what is running or reserved is hidden by --since or --before"
+            } else {
+                "nothing is running, nothing is reserved"
             });
             page.point(Told { tone: Tone::Quiet, phrase }, Vec::new());
             continue;

@@ -32,7 +32,11 @@ fn the_json_schema_of_kl_yaml_is_current() {
 #[test]
 fn the_command_line_reference_is_current() {
     let mut text = String::from(
-        "# Commands\n\nGenerated from `kl --help`. Exit codes are in the [README](../README.md#what-you-will-see).\n",
+        "# Commands\n\nGenerated from `kl --help`. Exit codes are in the [README](../README.md#what-you-will-see).\n\n\
+         A view of many things takes `--state`, `--since` and `--limit`, and says how to go on where it has left something out: with\n\
+         `--before`, or with `--after` where it is told from its beginning. Where an option would mean nothing it is not there: one run\n\
+         (`kl show`, `kl explain`) has one state and one time, and `kl history --since-plan` and the `kl forecast` of one plan have\n\
+         those of the plan.\n",
     );
     let mut command = <kl_runner::cli::args::Cli as clap::CommandFactory>::command().term_width(100);
     command.build();
