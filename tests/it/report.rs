@@ -86,6 +86,8 @@ fn a_page_tells_what_the_commands_tell(database: &Database) {
             .as_array()
             .unwrap()
             .iter()
+            // Who came later is seen on the page itself, beside the run.
+            .filter(|point| !point["sentence"].as_str().unwrap().starts_with("Came later"))
             .map(|point| {
                 let facts = point["facts"].as_array().unwrap().iter().map(|fact| fact.as_str().unwrap().to_owned());
                 (point["sentence"].as_str().unwrap().replace('`', ""), facts.collect())
