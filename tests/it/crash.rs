@@ -139,6 +139,10 @@ fn killed_before_terraform_changed_anything_leaves_the_rows_to_the_next_after_th
     }
     drop(scene.apply(1).exits(0));
     assert_eq!(runs(database, "lost"), lost);
+    let told = scene.site.kl().args(["explain", &lost[0]]).exits(0).stdout;
+    assert!(told.contains("! Took over its ended lease: 1 run"), "{told}");
+    let told = scene.site.kl().args(["show", &lost[0]]).exits(0).stdout;
+    assert!(told.contains("lease taken by"), "{told}");
     scene.assert_done(1, 1);
     // What they left, the later ones have cleared away.
     assert_eq!(scene.site.leftovers(), Vec::<String>::new());

@@ -12,11 +12,7 @@ use crate::harness::kl::{Running, Said};
 use crate::harness::site::Site;
 use crate::stage::{CHAIN, Gates};
 
-on_both_databases!(
-    the_views_tell_what_happened,
-    a_lost_run_names_who_took_its_rows,
-    the_queries_of_the_page_run_and_find_something
-);
+on_both_databases!(the_views_tell_what_happened, the_queries_of_the_page_run_and_find_something);
 
 /// A state with the history of a day: alice creates everything; then she changes the chain, beside her bob is refused and
 /// carol changes another row; then bob's plan no longer holds.
@@ -114,21 +110,6 @@ fn the_views_tell_what_happened(database: &Database) {
     plans_are_compared_with_what_came_after(&day, database);
     versions_say_why(&day, database);
     rows_have_a_life_and_an_owner(&day, database);
-}
-
-fn a_lost_run_names_who_took_its_rows(database: &Database) {
-    let day = Day::new(database);
-    day.gates.close("init");
-    let running = day.apply("alice", &["--var=value=2", "--lease", "1s"]);
-    day.gates.reached("init");
-    running.signal(Signal::SIGKILL);
-    drop(running.ends());
-    day.gates.open("init");
-    drop(day.apply("alice", &["--var=value=2", "--wait", "30s", "--dry-run"]).exits(0));
-    let (lost, taker) = (run(database, "alice", "lost"), run(database, "alice", "dry_run"));
-    let line = format!("run {taker} by alice");
-    contains(&day.says(&["explain", &lost]).stdout, &["! Took over its ended lease: 1 run", &line]);
-    contains(&day.says(&["show", &lost]).stdout, &["lease taken by", &line]);
 }
 
 fn plans_have_an_outlook(day: &Day, database: &Database) {
