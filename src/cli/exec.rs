@@ -56,19 +56,21 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let name = place.state(&args.state, &session.env)?;
     let workspace = workspace(&args.state, &session.env).filter(|workspace| workspace != "default");
     // A script may go elsewhere, or write its configuration first: it is told, and not kept from it.
-    let mut doubt = None;
-    if line.about_states {
+    let doubt = if line.about_states {
         elsewhere::check(session, &place.dir, &line)?;
-    } else if !line.terraform {
-        doubt = elsewhere::check_here(session, &place.dir, &line).err();
-    }
-    if line.about_states {
-        if let Some(workspace) = &workspace {
-            session.out.say(&format!(
-                "The HTTP backend has no workspaces: the state is {:?}, and terraform.workspace is \"default\", not {workspace:?}.",
-                name.as_str()
-            ));
-        }
+        None
+    } else if line.terraform {
+        None
+    } else {
+        elsewhere::check_here(session, &place.dir, &line).err()
+    };
+    if line.about_states
+        && let Some(workspace) = &workspace
+    {
+        session.out.say(&format!(
+            "The HTTP backend has no workspaces: the state is {:?}, and terraform.workspace is \"default\", not {workspace:?}.",
+            name.as_str()
+        ));
     }
     let ctx = session.context(session.store(&place).await?, &args.actor);
     let patience = Patience { limit: PATIENCE, stop: CancellationToken::new() };
@@ -119,8 +121,8 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     for run in freed? {
         ctx.warn(format!("the command ended without giving its lock back; it is free again (`kl show {run}`)"));
     }
-    let should_have_asked =
-        if line.terraform { line.about_states && status.success() && !line.asks_nothing } else { true };
+    // Nobody knows what another program was to do.
+    let should_have_asked = !line.terraform || (line.about_states && status.success() && !line.asks_nothing);
     if should_have_asked && server.asked() == 0 {
         ctx.warn(format!(
             "the command never asked for the state {:?}. If it changed anything, it did so with another state: does its \

@@ -72,6 +72,13 @@ pub struct TokenNameError;
 const MAX_NAME: usize = 80;
 
 impl TokenId {
+    /// The id in what somebody shows as a token, whatever stands in the place of the secret.
+    #[must_use]
+    pub fn shown_in(text: &str) -> Option<Self> {
+        let (id, _) = text.strip_prefix(PREFIX)?.split_once('_')?;
+        unhex::<8>(id).map(|_| Self(id.to_owned()))
+    }
+
     /// The id as text, without the prefix.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -297,6 +304,18 @@ mod tests {
 
     fn covers(pattern: &str, name: &str) -> bool {
         StatePattern::new(pattern).unwrap().covers(&StateName::new(name).unwrap())
+    }
+
+    #[test]
+    fn the_id_of_what_is_shown_is_known_whatever_its_secret() {
+        let token = Token::of([7; 8], [0xab; 32]);
+        let whole = token.expose();
+        for shown in [whole.as_str(), &whole[..25], &whole[..21], &format!("{whole}00"), "klt_0707070707070707_:?"] {
+            assert_eq!(TokenId::shown_in(shown).as_ref(), Some(token.id()), "{shown}");
+        }
+        for none in ["", "klt_", "klt_07_ab", "0707070707070707_ab", "klt_070707070707070x_ab"] {
+            assert_eq!(TokenId::shown_in(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Access {
             }
             Tokens::Stored(stored) => {
                 // Whether it is right or not: the log says who tries.
-                request.log.token(token.as_ref().map(Token::id));
+                request.log.token(TokenId::shown_in(&given).as_ref());
                 stored.admit(store, token, request.peer).await
             }
         }

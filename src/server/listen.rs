@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Accepts connections until it is told to stop, and lets what has begun come to its end.
 pub(super) async fn run(server: Arc<Server>, listener: TcpListener, tls: Option<Arc<Tls>>, stop: CancellationToken) {
     let seats = Seats::new(server.limits.connections);
-    let (tasks, cut) = (TaskTracker::new(), CancellationToken::new());
+    let (tasks, cut) = (TaskTracker::new(), server.cut.clone());
     loop {
         let next = async {
             match listener.accept().await {

@@ -122,6 +122,8 @@ pub struct Server {
     room: Semaphore,
     /// The requests that are worked on, also those whose clients have left.
     work: TaskTracker,
+    /// Cancelled when the server ends whatever is being answered.
+    cut: CancellationToken,
     /// Whether the database could be asked, and when that was found out.
     ready: tokio::sync::Mutex<Option<(Instant, Answer)>>,
 }
@@ -146,6 +148,7 @@ impl Server {
             places: Semaphore::new(limits.requests),
             room: Semaphore::new(limits.memory.div_ceil(PAGE)),
             work: TaskTracker::new(),
+            cut: CancellationToken::new(),
             ready: tokio::sync::Mutex::default(),
         }
     }

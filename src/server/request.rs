@@ -37,8 +37,10 @@ pub(super) struct Asked {
     pub(super) log: Log,
     /// Until when it has to be ready to be worked on, and how long that is from its beginning.
     until: (Instant, Duration),
-    /// Cancelled when the client has left.
+    /// Cancelled when the client has left, or is cut off.
     left: CancellationToken,
+    /// Cancelled when the server ends, and cuts off whoever is still there.
+    cut: CancellationToken,
 }
 
 /// What is found out about a request while it is worked on.
@@ -60,7 +62,11 @@ impl Asked {
         let (until, time) = self.until;
         tokio::select! {
             biased;
-            () = self.left.cancelled() => Err(Answer::text(499, "the client left before anything was done")),
+            () = self.left.cancelled() => Err(if self.cut.is_cancelled() {
+                Answer::text(503, "the server ended before the request was there, and nothing was done")
+            } else {
+                Answer::text(499, "the client left before anything was done")
+            }),
             done = work => done,
             () = tokio::time::sleep_until(until) => Err(over(time)),
         }
@@ -146,7 +152,14 @@ async fn worked_on(
 ) -> Answer {
     let (began, time) = (Instant::now(), server.limits.time);
     let (head, mut body) = request.into_parts();
-    let asked = Asked { headers: head.headers, peer, log: Log::default(), until: (began + time, time), left };
+    let asked = Asked {
+        headers: head.headers,
+        peer,
+        log: Log::default(),
+        until: (began + time, time),
+        left,
+        cut: server.cut.clone(),
+    };
     let answer = match route::route(head.method.as_str(), head.uri.path(), head.uri.query()) {
         Err(refused) => refused,
         Ok(route) => server.handle(&asked, route, &mut body).await,
@@ -158,6 +171,7 @@ async fn worked_on(
     let token = asked.log.token.into_inner().unwrap_or_else(PoisonError::into_inner);
     let unheard = match (late.load(Ordering::Relaxed), asked.left.is_cancelled()) {
         (true, _) => Some("its time was over: 503"),
+        (false, true) if asked.cut.is_cancelled() => Some("the server's time was over"),
         (false, true) => Some("the client had left"),
         (false, false) => None,
     };
@@ -174,4 +188,33 @@ async fn worked_on(
         "answered"
     );
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_is_cut_off_by_the_servers_end_has_not_left() {
+        let (left, cut) = (CancellationToken::new(), CancellationToken::new());
+        let asked = Asked {
+            headers: HeaderMap::new(),
+            peer: Ipv4Addr::LOCALHOST.into(),
+            log: Log::default(),
+            until: (Instant::now() + UNWANTED_TIME, UNWANTED_TIME),
+            left: left.clone(),
+            cut: cut.clone(),
+        };
+        let stalled = || asked.while_waited_for(std::future::pending::<Result<(), Answer>>());
+        left.cancel();
+        assert_eq!(stalled().await.unwrap_err().status, 499);
+        cut.cancel();
+        let answer = stalled().await.unwrap_err();
+        assert_eq!(
+            (answer.status, answer.reason()),
+            (503, Some("the server ended before the request was there, and nothing was done"))
+        );
+    }
 }

@@ -15,6 +15,7 @@ on_both_databases!(
     an_import_takes_nothing_back_unasked,
     an_import_beside_a_live_run_is_refused_with_its_holder,
     old_serials_can_be_pulled,
+    a_state_without_a_version_cannot_be_pulled,
     sensitive_values_are_masked_where_people_look,
 );
 
@@ -235,6 +236,17 @@ fn old_serials_can_be_pulled(database: &Database) {
     assert!(said.contains("has no serial 99; its newest is 9"), "{said}");
     let said = site.kl().args(["state", "pull", "live", "--serial", "8"]).exits(3).stderr;
     assert!(said.contains("has no serial 8"), "{said}");
+}
+
+fn a_state_without_a_version_cannot_be_pulled(database: &Database) {
+    let site = site(database);
+    site.write("live/main.tf", "resource \"terraform_data\" \"a\" {}\n");
+    drop(site.kl().args(["plan", "live"]).exits(0));
+    let said = site.kl().args(["state", "pull", "live"]).exits(3);
+    assert!(said.stderr.contains("state \"live\" has no version yet: there is nothing to pull"), "{said:?}");
+    assert_eq!(said.stdout, "");
+    drop(site.kl().args(["apply", "live", "--auto-approve"]).exits(0));
+    assert!(pull(&site).contains("\"serial\": 1"));
 }
 
 fn sensitive_values_are_masked_where_people_look(database: &Database) {

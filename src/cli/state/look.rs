@@ -19,6 +19,11 @@ pub(super) async fn pull(session: &Session, args: PullArgs) -> Result<Exit, KlEr
     let place = Place::find(&args.dir)?;
     let name = place.state(&args.state, &session.env)?;
     let snapshot = snapshot(session, &place, &name, args.serial).await?;
+    // Without a lineage it would be no document that another backend could go on from.
+    if snapshot.head.lineage.is_none() {
+        return Err(KlError::usage(format!("state {:?} has no version yet: there is nothing to pull", name.as_str()))
+            .hint("the first apply makes one, or `kl state import`"));
+    }
     let document = StateDocument {
         head: snapshot.document,
         lineage: snapshot.head.lineage,

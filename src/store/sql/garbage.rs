@@ -11,9 +11,9 @@ use crate::store::fault::Fault;
 use crate::store::model::{Garbage, GarbageKind, Retention};
 use crate::store::values::Time;
 
-/// A run that was never granted anything and of which nobody has heard for so long is dead. One that waits renews its
-/// place in the queue every few seconds.
-const SILENCE: TimeDelta = TimeDelta::hours(24);
+/// A run that was never granted anything and of which nobody has heard for so long is dead: it asks as soon as it begins,
+/// and one that waits renews its place in the queue every few seconds.
+const SILENCE: TimeDelta = TimeDelta::hours(1);
 
 /// Whether a run `u` lives, or has left a quarantine.
 macro_rules! holds {

@@ -132,7 +132,12 @@ fn what_a_token_does_not_allow_is_refused_and_changes_nothing(database: &Databas
     let tokens = site.kl().args(["token", "list", "--format", "json"]).exits(0).json();
     assert!(tokens["tokens"].as_array().unwrap().iter().all(|token| token["last_used_at"].is_string()), "{tokens}");
 
+    // A token that was cut off when it was copied.
+    expect(ask("GET", "/states/live%2Fcut", &admin[..40], ""), 401, "the token is not right");
+
     let said = server.stops().stderr;
+    let cut = said.lines().find(|line| line.contains("live%2Fcut")).unwrap();
+    assert!(cut.contains(&format!("token=\"{}\"", &admin[4..20])), "{cut}");
     let id = &write[4..20];
     for part in [
         "status=403",
