@@ -1,6 +1,6 @@
 //! `kl status`: live runs and what is reserved.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -9,12 +9,14 @@ use super::Session;
 use super::args::runs::StatusArgs;
 use crate::domain::coordination::reservation::{HeldAs, Reservation};
 use crate::domain::id::{RunId, Serial};
+use crate::domain::run::{Run, RunStatus};
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::page::Page;
 use crate::report::phrase::Phrase;
 use crate::report::standing::{self, LeftOut, MAX_PATTERNS, Standing};
-use crate::store::Store;
+use crate::report::style::between;
+use crate::store::{QUEUE_TTL, Store};
 
 /// Runs the command.
 pub async fn run(session: &Session, args: StatusArgs) -> Result<Exit, KlError> {
@@ -66,12 +68,14 @@ async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(Page, Vec<Standin
             left_out: LeftOut::default(),
             reservations: store.reservation_list(head.id).await?,
             unrecorded: BTreeSet::new(),
+            silent: BTreeMap::new(),
             known: Vec::new(),
         };
         // Planned once and never applied: perhaps only a name that was mistyped. Who asks for it by name gets it.
         if state.idle() && head.serial == Serial(0) && args.state.is_none() {
             continue;
         }
+        state.silent = silent(store, &state.runs, &state.reservations, now).await?;
         state.select(since, before, args.limit as usize);
         // Only what is too long to be written out is shown by module, which takes a look at the whole trunk.
         if state.reservations.len() > MAX_PATTERNS {
@@ -89,6 +93,32 @@ async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(Page, Vec<Standin
         page.note(Phrase::own(text).name("kl apply").and(" makes the first one."));
     }
     Ok((page, states, now))
+}
+
+/// The runs that look alive, hold nothing, wait for nothing, and were not heard of for longer than a place in the queue
+/// is kept.
+async fn silent(
+    store: &dyn Store,
+    runs: &[Run],
+    reservations: &[Reservation],
+    now: DateTime<Utc>,
+) -> Result<BTreeMap<RunId, DateTime<Utc>>, KlError> {
+    let has_some: BTreeSet<RunId> = reservations.iter().map(|one| one.run).collect();
+    let without: Vec<&Run> = runs
+        .iter()
+        .filter(|run| matches!(run.status, RunStatus::Started | RunStatus::Waiting) && !has_some.contains(&run.id))
+        .filter(|run| between(run.started_at, now) >= QUEUE_TTL)
+        .collect();
+    if without.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let ids: Vec<RunId> = without.iter().map(|run| run.id).collect();
+    let timelines = store.event_lists(&ids).await?;
+    let heard = without.into_iter().map(|run| {
+        let last = timelines.get(&run.id).and_then(|events| events.last()).map(|event| event.at);
+        (run.id, last.unwrap_or(run.started_at))
+    });
+    Ok(heard.filter(|(_, heard)| between(*heard, now) >= QUEUE_TTL).collect())
 }
 
 /// The runs with a quarantine that left no checkpoint.

@@ -14,7 +14,7 @@ use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::compact::compact;
 use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};
 use crate::domain::id::{RunId, Serial, StateName};
-use crate::domain::run::Run;
+use crate::domain::run::{Run, RunStatus};
 
 /// So many reservations of one run are written out; the rest is counted.
 pub const MAX_PATTERNS: usize = 8;
@@ -34,6 +34,8 @@ pub struct Standing {
     pub reservations: Vec<Reservation>,
     /// Runs with a quarantine of which nothing is on record that could be recovered.
     pub unrecorded: BTreeSet<RunId>,
+    /// Live runs that neither hold nor wait for anything, and when they were heard of last.
+    pub silent: BTreeMap<RunId, DateTime<Utc>>,
     /// The resource instances of the trunk, so that patterns too many to be written out can be shown by module; empty
     /// where they were not looked up.
     pub known: Vec<Address>,
@@ -99,8 +101,17 @@ pub fn page(states: &[Standing], now: DateTime<Utc>) -> Page {
             continue;
         }
         if !state.runs.is_empty() {
-            let rows: Vec<_> = state.runs.iter().map(|run| row(run, now)).collect();
+            let rows: Vec<_> = state.runs.iter().map(|run| row(run, state.silent.get(&run.id), now)).collect();
             page.grid(&["Run", "Kind", "Status", "Actor", "Request", "Since"], &rows);
+            if let Some(run) = state.runs.iter().map(|run| run.id).find(|run| state.silent.contains_key(run)) {
+                page.note(
+                    Phrase::own("A run that was not heard of blocks nobody: ")
+                        .name(format!("kl abort {run}"))
+                        .and(" ends it when it is dead, as ")
+                        .name("kl gc --yes")
+                        .and(" does after an hour."),
+                );
+            }
         }
         for run in holders(&state.reservations) {
             let own = state.reservations.iter().filter(|one| one.run == run);
@@ -122,11 +133,20 @@ pub fn page(states: &[Standing], now: DateTime<Utc>) -> Page {
     page
 }
 
-fn row(run: &Run, now: DateTime<Utc>) -> Vec<Phrase> {
+fn row(run: &Run, silent: Option<&DateTime<Utc>>, now: DateTime<Utc>) -> Vec<Phrase> {
+    let status = match silent {
+        // A place is kept for so long only after the last time that somebody asked.
+        Some(_) if run.status == RunStatus::Waiting => cells::status(run.status).and(", its place has lapsed"),
+        Some(heard) => {
+            let silence = duration(between(*heard, now));
+            cells::status(run.status).and(format!(", not heard of for {silence}"))
+        }
+        None => cells::status(run.status),
+    };
     vec![
         cells::run(run.id),
         Phrase::own(run.kind.word()),
-        cells::status(run.status),
+        status,
         Phrase::own(run.actor.0.clone()),
         cells::request(&run.origin),
         Phrase::own(duration(between(run.started_at, now))),
@@ -212,6 +232,7 @@ pub fn document(states: &[Standing], now: DateTime<Utc>) -> Value {
                     "actor": run.actor,
                     "origin": run.origin,
                     "started_at": run.started_at,
+                    "silent_since": state.silent.get(&run.id),
                 })).collect::<Vec<_>>(),
                 "left_out": state.left_out.older,
                 "next_before": state.left_out.next,
@@ -242,6 +263,7 @@ mod tests {
             runs: Vec::new(),
             left_out: LeftOut::default(),
             reservations: asked.iter().map(reservation).collect(),
+            silent: BTreeMap::new(),
             unrecorded: BTreeSet::new(),
             known: Vec::new(),
         }

@@ -1,13 +1,16 @@
 //! `-lock-timeout`: Terraform waits, and gets the lock in the end or hears who has it.
 
+use nix::sys::signal::Signal;
+
 use crate::backend::{exec, site};
-use crate::harness::database::Database;
+use crate::harness::database::{Backend, Database};
 use crate::stage::{CHAIN, Gates, assert_tidy, runs, wait_for_runs};
 
 on_both_databases!(
     who_waits_long_enough_gets_the_lock_after_a_run_and_after_another_terraform,
     who_waits_too_short_hears_who_holds_what,
     who_waits_has_a_turn_before_runs_that_came_later,
+    who_is_not_heard_of_any_more_is_shown_so,
 );
 
 fn who_waits_long_enough_gets_the_lock_after_a_run_and_after_another_terraform(database: &Database) {
@@ -116,6 +119,41 @@ fn who_waits_has_a_turn_before_runs_that_came_later(database: &Database) {
     let short = ["apply", "-auto-approve", "-input=false", "-lock-timeout=2s", &var, "-var=value=6"];
     drop(exec(&site, &short).exits(1));
     assert!(runs(database, "waiting").is_empty());
+    gates.open("apply");
+    drop(holder.exits(0));
+}
+
+fn who_is_not_heard_of_any_more_is_shown_so(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    gates.close("apply");
+    let holder = site.kl().args(["apply", "live", &format!("-{var}"), "--auto-approve", "--actor", "bob"]).spawn();
+    gates.reached("apply");
+    let waiting = ["apply", "-auto-approve", "-input=false", "-lock-timeout=90s", &var];
+    let plain = exec(&site, &waiting).env("TF_HTTP_RETRY_MAX", "0").spawn();
+    wait_for_runs(database, "waiting", 1);
+    plain.signal(Signal::SIGKILL);
+    drop(plain.ends());
+    let run = runs(database, "waiting").remove(0);
+    let status = || site.kl().args(["status"]).exits(0).stdout;
+    assert!(status().contains("waited for by alice") && !status().contains("lapsed"), "{}", status());
+    // A minute later.
+    let ago = match database.backend() {
+        Backend::Postgres => "now() - interval '1 minute'",
+        Backend::Sqlite => "CAST((unixepoch('now', 'subsec') - 60) * 1000000 AS INTEGER)",
+    };
+    database.execute(&format!("UPDATE runs SET started_at = {ago} WHERE status = 'waiting'"));
+    database.execute(&format!("UPDATE resource_reservations SET expires_at = {ago} WHERE acquired_at IS NULL"));
+    let said = status();
+    assert!(said.contains("waiting, its place has lapsed") && said.contains(&format!("kl abort {run}")), "{said}");
+    // One that was killed before it had asked for anything.
+    database.execute("UPDATE runs SET status = 'started' WHERE status = 'waiting'");
+    let said = status();
+    assert!(said.contains("started, not heard of for 1m"), "{said}");
+    drop(site.kl().args(["abort", &run]).exits(0));
+    assert!(!status().contains("not heard of"), "{}", status());
     gates.open("apply");
     drop(holder.exits(0));
 }
