@@ -351,7 +351,7 @@ fn runs_are_listed(day: &Day, database: &Database) {
     ] {
         contains(&day.says(&[view, &prod].concat()).stdout, &[&format!("Nothing is left by {filter}")]);
     }
-    drop(day.site.kl().args(["forecast", "--before", &all["runs"][0]["run"].as_str().unwrap()]).args(prod).exits(3));
+    drop(day.site.kl().args(["forecast", "--before", all["runs"][0]["run"].as_str().unwrap()]).args(prod).exits(3));
 }
 
 fn runs_are_explained(day: &Day, database: &Database) {

@@ -21,7 +21,7 @@ on_both_databases!(
 );
 
 fn klt_file(site: &Site, name: &str, more: &str) -> String {
-    let path = site.path(&format!("objects/{name}.json"));
+    let path = site.path(format!("objects/{name}.json"));
     format!("resource \"klt_file\" \"{name}\" {{\n path = \"{path}\"\n content = \"x\"\n{more}}}\n")
 }
 
@@ -37,7 +37,7 @@ fn group_of(database: &Database) -> Pid {
 fn a_provider_that_outlives_terraform_is_ended_and_its_object_named(database: &Database) {
     needs("example/klt");
     let site = Site::on(database);
-    let object = |name: &str| Object::at(site.path(&format!("objects/{name}.json")));
+    let object = |name: &str| Object::at(site.path(format!("objects/{name}.json")));
     site.write(
         "live/main.tf",
         &with_klt(&(klt_file(&site, "a", "") + &klt_file(&site, "b", " depends_on = [klt_file.a]\n"))),
@@ -119,7 +119,7 @@ fn what_a_provisioner_has_started_lives_on_and_is_in_nobodys_way(database: &Data
                 depends_on = [terraform_data.slow]\n}\n";
     let again = resource.replacen("{\n", "{\n triggers_replace = 1\n", 1);
     site.write("live/main.tf", &format!("{again}{slow}"));
-    drop(kill(tunnel.pid(), Signal::SIGKILL));
+    let _ = kill(tunnel.pid(), Signal::SIGKILL);
     let (spec, var) = (site.path("spec.json").into_string(), format!("--var={}", gates.var()));
     drop(site.kl().args(["plan", "live", &var, "--out", &spec]).exits(0));
     gates.close("apply");

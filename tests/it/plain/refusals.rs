@@ -89,7 +89,7 @@ fn an_address_of_its_own_is_refused(database: &Database) {
     assert!(said.contains("-backend-config names an address"), "{said}");
     // In the arguments that Terraform takes from the environment, or in a file.
     let init = exec(&site, &["init", "-input=false", "-reconfigure"]);
-    let said = init.env("TF_CLI_ARGS_init", &format!("'{given}'")).exits(3).stderr;
+    let said = init.env("TF_CLI_ARGS_init", format!("'{given}'")).exits(3).stderr;
     assert!(said.contains("-backend-config names an address") && said.contains("TF_CLI_ARGS_init"), "{said}");
     site.write("live/b.hcl", &format!("# where\naddress = \"{elsewhere}\"\n"));
     site.write("live/b.json", &format!("{{\"lock_address\": \"{elsewhere}\"}}"));
