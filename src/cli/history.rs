@@ -1,6 +1,8 @@
 //! `kl history`: the versions of a state, each with why it was allowed and how planning again came out; what changed since
 //! a plan; the life of one resource.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde_json::json;
 
@@ -8,7 +10,7 @@ use super::args::runs::HistoryArgs;
 use super::args::value::Since;
 use super::project::Place;
 use super::{Session, rows};
-use crate::domain::id::RunId;
+use crate::domain::id::{Actor, RunId, Serial};
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -16,7 +18,7 @@ use crate::report::cells;
 use crate::report::page::Page;
 use crate::report::phrase::Phrase;
 use crate::report::story::Tone;
-use crate::report::style::count;
+use crate::report::style::{between, count, duration};
 use crate::store::Store;
 use crate::store::model::{Version, VersionQuery};
 
@@ -77,7 +79,17 @@ pub(super) async fn moment(store: &dyn Store, since: Option<Since>) -> Result<Op
     })
 }
 
+/// That a run stood in the queue.
+#[derive(Default)]
+struct Waited {
+    /// For how long.
+    time: Duration,
+    /// Behind whom, as far as its timeline says.
+    behind: Vec<Actor>,
+}
+
 /// Why the run of a version went through, from its timeline.
+#[derive(Default)]
 struct Why {
     /// How planning again compared with the spec.
     replan: Option<String>,
@@ -85,6 +97,10 @@ struct Why {
     beside: Option<usize>,
     /// How many rows outside of its footprint had changed since its plan.
     outside: Option<usize>,
+    /// For how long it had waited in turn, and behind whom.
+    waited: Option<Waited>,
+    /// The serial that its rows were taken back to.
+    back_to: Option<Serial>,
     /// Whether rows of its footprint had changed, and planning again said that the plan still holds.
     revalidated: bool,
     /// `narrow` or `footprint`.
@@ -96,12 +112,27 @@ struct Why {
 impl Why {
     /// The last word of each kind counts.
     fn of(events: &[RecordedEvent]) -> Self {
-        let mut why =
-            Self { replan: None, beside: None, outside: None, revalidated: false, lane: None, as_planned: None };
+        let mut why = Self::default();
+        let mut since = None;
         for recorded in events {
             match &recorded.event {
                 RunEvent::Replanned { relation, .. } => why.replan = Some(relation.replace('_', " ")),
-                RunEvent::Reserved { beside, .. } => why.beside = Some(beside.len()),
+                RunEvent::Waiting { who, .. } => {
+                    since.get_or_insert(recorded.at);
+                    let waited = why.waited.get_or_insert_default();
+                    for holder in who {
+                        if !waited.behind.contains(&holder.actor) {
+                            waited.behind.push(holder.actor.clone());
+                        }
+                    }
+                }
+                RunEvent::Reserved { beside, .. } => {
+                    why.beside = Some(beside.len());
+                    if let (Some(since), Some(waited)) = (since.take(), &mut why.waited) {
+                        waited.time += between(since, recorded.at);
+                    }
+                }
+                RunEvent::RollingBack { to, .. } => why.back_to = Some(*to),
                 RunEvent::StaleCheckPassed { outside } => why.outside = Some(outside.len()),
                 RunEvent::Revalidated { .. } => why.revalidated = true,
                 RunEvent::Committed { as_planned, .. } => why.as_planned = *as_planned,
@@ -115,6 +146,14 @@ impl Why {
     /// In a few words.
     fn words(&self) -> String {
         let mut words = Vec::new();
+        if let Some(serial) = self.back_to {
+            words.push(format!("back to serial {serial}"));
+        }
+        if let Some(waited) = &self.waited {
+            let behind: Vec<&str> = waited.behind.iter().map(|actor| actor.0.as_str()).collect();
+            let whom = if behind.is_empty() { String::new() } else { format!(" behind {}", behind.join(" and ")) };
+            words.push(format!("waited {}{whom}", duration(waited.time)));
+        }
         if self.revalidated {
             words.push("revalidated".to_owned());
         }
@@ -185,6 +224,11 @@ fn document(why: &Why, version: &Version) -> serde_json::Value {
         "rows_touched": version.rows_touched,
         "replan": why.replan,
         "revalidated": why.revalidated,
+        "waited": why.waited.as_ref().map(|waited| json!({
+            "seconds": waited.time.as_secs(),
+            "behind": waited.behind,
+        })),
+        "back_to": why.back_to,
         "beside": why.beside,
         "changed_outside": why.outside,
         "lane": why.lane,

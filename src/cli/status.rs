@@ -78,7 +78,7 @@ async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(Page, Vec<Standin
         state.silent = silent(store, &state.runs, &state.reservations, now).await?;
         state.select(since, before, args.limit as usize);
         // Only what is too long to be written out is shown by module, which takes a look at the whole trunk.
-        if state.reservations.len() > MAX_PATTERNS {
+        if crowded(&state.reservations) {
             let trunk = store.snapshot(head.id, None).await?;
             state.known = trunk.rows.iter().filter_map(|(row, _)| row.key.address().cloned()).collect();
         }
@@ -119,6 +119,15 @@ async fn silent(
         (run.id, last.unwrap_or(run.started_at))
     });
     Ok(heard.filter(|(_, heard)| between(*heard, now) >= QUEUE_TTL).collect())
+}
+
+/// Whether some run has more reserved than is written out one by one.
+fn crowded(reservations: &[Reservation]) -> bool {
+    let mut held: BTreeMap<RunId, usize> = BTreeMap::new();
+    for reservation in reservations {
+        *held.entry(reservation.run).or_default() += 1;
+    }
+    held.values().any(|count| *count > MAX_PATTERNS)
 }
 
 /// The runs with a quarantine that left no checkpoint.

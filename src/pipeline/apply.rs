@@ -14,7 +14,7 @@ use super::bench::Bench;
 use super::commit::{self, Outcome};
 use super::execute::{self, LaneChoice, Rehearsal};
 use super::record::Recorder;
-use super::reserve::{Heartbeat, Loss};
+use super::reserve::{self, Heartbeat};
 use super::stale::{self, Verdict};
 use super::{Context, Project, Rules, done, leftover};
 use crate::clock;
@@ -194,21 +194,13 @@ async fn story(
     let held = reserved(ctx, recorder, project, spec, options).await?;
     let heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.interrupt.clone());
     let result = under_reservation(ctx, recorder, project, spec, rules, options, &held).await;
-    if let Err(halt) = result {
-        if let Some(loss) = heartbeat.lost() {
-            let message = match loss {
-                Loss::Aborted => "the run was aborted from outside, so nothing was committed",
-                Loss::Taken => "the lease was lost: another run has taken the reservations, so nothing was committed",
-                Loss::RanOut => {
-                    "the lease ran out while the database gave no answer, so terraform was stopped and nothing was committed"
-                }
-            };
-            let error = KlError::failed(message).because(halt.error.chain()).hint("apply the spec again");
-            return Err(Box::new(Halt { error, ..*halt }));
-        }
-        return Err(halt);
+    match result {
+        Err(halt) => Err(match reserve::lost(ctx, recorder.run(), heartbeat.lost()).await {
+            Some(error) => Box::new(Halt { error: error.because(halt.error.chain()), ..*halt }),
+            None => halt,
+        }),
+        done => done,
     }
-    result
 }
 
 async fn checked(

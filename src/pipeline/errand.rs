@@ -12,7 +12,6 @@ use crate::domain::id::RunId;
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{NewRun, RunEnd, RunKind, RunStatus, Tools};
 use crate::error::KlError;
-use crate::report::conflict;
 use crate::store::Held;
 use crate::store::model::{Commit, Committed, Snapshot, StateHead};
 
@@ -125,7 +124,10 @@ async fn reserved(
 async fn acquire(ctx: &Context, recorder: &Recorder, claims: &[Claim], errand: Errand) -> Result<Held, Failure> {
     match reserve::acquire(ctx, recorder, claims, errand.lease, errand.wait).await.map_err(plain)? {
         reserve::Outcome::Granted { held, .. } => Ok(held),
-        reserve::Outcome::Blocked(blockers) => Err((conflict::error(&blockers), blockers)),
+        reserve::Outcome::Blocked(refusal) => {
+            refusal.remember(recorder, false).await.map_err(plain)?;
+            Err((refusal.error(), refusal.blockers))
+        }
     }
 }
 

@@ -63,7 +63,7 @@ fn met(run: RunId, other: &Run, events: &[RecordedEvent]) -> Option<Met> {
                 let neighbour = beside.iter().find(|neighbour| neighbour.run == run);
                 neighbour.map(|neighbour| Met::Beside { relation: neighbour.relation })
             }
-            RunEvent::Waiting { behind } => behind.contains(&run).then_some(Met::Behind),
+            RunEvent::Waiting { behind, .. } => behind.contains(&run).then_some(Met::Behind),
             RunEvent::Reclaimed { from } => (*from == run).then_some(Met::Took),
             _ => None,
         };

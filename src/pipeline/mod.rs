@@ -27,6 +27,7 @@ pub mod request;
 pub mod reserve;
 pub mod stale;
 pub mod story;
+pub mod today;
 pub mod travel;
 
 use std::ops::Deref;

@@ -15,7 +15,6 @@ use crate::domain::run::{NewRun, RunEnd, RunKind, RunStatus};
 use crate::domain::state::delta::{Change, delta};
 use crate::domain::state::{Body, Row, document};
 use crate::error::KlError;
-use crate::report::conflict;
 use crate::report::event::Stage;
 use crate::store::model::{Commit, CommitMode, LineageRule, RowWrite, Snapshot, SoftWrite, Source};
 use crate::terraform::{ApplyRequest, PlanRequest};
@@ -155,8 +154,9 @@ async fn commit(
 ) -> Result<(), RefreshFailure> {
     let held = match reserve::acquire(ctx, recorder, claims, options.lease, options.wait).await? {
         reserve::Outcome::Granted { held, .. } => held,
-        reserve::Outcome::Blocked(blockers) => {
-            return Err(RefreshFailure { error: conflict::error(&blockers), blockers });
+        reserve::Outcome::Blocked(refusal) => {
+            refusal.remember(recorder, false).await?;
+            return Err(RefreshFailure { error: refusal.error(), blockers: refusal.blockers });
         }
     };
     let _heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.interrupt.clone());

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 
-use super::{request, story};
+use super::{request, story, today};
+use crate::domain::coordination::reservation::Reservation;
 use crate::domain::id::{RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::Run;
 use crate::error::KlError;
 use crate::report::explain::RunFacts;
 use crate::report::html::{Report, RunView};
-use crate::report::view::{ApplyView, NearbyRun};
+use crate::report::view::{ApplyView, NearbyRun, Today};
 use crate::store::Store;
 use crate::store::model::{RunQuery, StateHead, Version, VersionQuery};
 
@@ -52,15 +53,15 @@ pub async fn of_runs(store: &dyn Store, asked: Selection) -> Result<Report, KlEr
     let mut others: HashMap<RunId, Option<NearbyRun>> =
         runs.iter().map(|run| (run.id, Some(request::nearby(run.clone())))).collect();
     let names: HashMap<StateId, StateName> = heads.iter().map(|head| (head.id, head.name.clone())).collect();
-    let mut views = Vec::with_capacity(runs.len());
-    for chunk in runs.chunks(AT_ONCE) {
-        for facts in told(store, chunk, &names, &mut others, now).await? {
-            views.push(RunView::of(&facts));
-        }
-    }
     let mut standing = Vec::new();
     for head in &heads {
         standing.extend(store.reservation_list(head.id).await?);
+    }
+    let mut views = Vec::with_capacity(runs.len());
+    for chunk in runs.chunks(AT_ONCE) {
+        for facts in told(store, chunk, &names, &mut others, (&runs, &standing), now).await? {
+            views.push(RunView::of(&facts));
+        }
     }
     // A state that no run is about and that has no version is a name that somebody mistyped.
     let used = |head: &StateHead| head.serial > Serial(0) || runs.iter().any(|run| run.state == head.id);
@@ -75,6 +76,7 @@ async fn told(
     runs: &[Run],
     names: &HashMap<StateId, StateName>,
     others: &mut HashMap<RunId, Option<NearbyRun>>,
+    (all_runs, standing): (&[Run], &[Reservation]),
     now: DateTime<Utc>,
 ) -> Result<Vec<RunFacts>, KlError> {
     let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
@@ -115,6 +117,10 @@ async fn told(
             beside: Vec::new(),
             error: None,
             next: Vec::new(),
+            today: today::unmade(run).then(|| Today {
+                made: today::made(run, all_runs.iter()),
+                in_the_way: today::in_the_way(run, standing, now),
+            }),
             job_url: run.origin.job_url.clone(),
             at: now,
         };

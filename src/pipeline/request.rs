@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::{life, stale};
+use super::{life, stale, today};
 use crate::domain::address::Address;
 use crate::domain::coordination::forecast::{ForecastRelation, forecast};
 use crate::domain::coordination::reservation::{Blocker, Claim, blockers};
@@ -335,10 +335,15 @@ async fn applied(store: &dyn Store, record: ApplyRecord) -> Result<ApplyView, Kl
         Some(run) => beside(store, run).await?,
         None => Vec::new(),
     };
+    let today = match &run {
+        Some(run) => today::look(store, run).await?,
+        None => None,
+    };
     Ok(ApplyView {
         run,
         events,
         beside,
+        today,
         error: record.error,
         next: record.next,
         job_url: record.job_url,

@@ -10,9 +10,10 @@ use super::Context;
 use super::record::Recorder;
 use crate::domain::coordination::reservation::{Blocker, Claim, HeldAs};
 use crate::domain::id::RunId;
-use crate::domain::run::event::RunEvent;
+use crate::domain::run::event::{Holder, RunEvent};
 use crate::domain::run::{RunStatus, Tools};
 use crate::error::KlError;
+use crate::report::{conflict, style};
 use crate::store::{Acquired, Ask, Held, Store, StoreError};
 
 /// The lease of a run, unless `--lease` says otherwise (design §6).
@@ -36,7 +37,40 @@ pub enum Outcome {
         tools_beside: Vec<(RunId, Tools)>,
     },
     /// Something stands in the way, and the time to wait is over.
-    Blocked(Vec<Blocker>),
+    Blocked(Refusal),
+}
+
+/// Reservations that were not to be had.
+pub struct Refusal {
+    /// What stands in the way.
+    pub blockers: Vec<Blocker>,
+    /// For how long the run waited in turn; none when it did not.
+    pub waited: Option<Duration>,
+}
+
+impl Refusal {
+    /// What stands in the way, in a line, and for how long it was waited for.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let title = conflict::title(&self.blockers);
+        match self.waited {
+            Some(waited) => format!("{title}, also after {} in turn", style::duration(waited)),
+            None => title,
+        }
+    }
+
+    /// Puts it on the timeline; told it is by the error.
+    pub async fn remember(&self, recorder: &Recorder, dry_run: bool) -> Result<(), StoreError> {
+        let title = conflict::title(&self.blockers);
+        let waited_seconds = self.waited.map(|waited| waited.as_secs());
+        recorder.append(RunEvent::Refused { title, waited_seconds, dry_run }).await
+    }
+
+    /// What to tell.
+    #[must_use]
+    pub fn error(&self) -> KlError {
+        conflict::error_titled(&self.title(), &self.blockers)
+    }
 }
 
 /// Asks for the claims, and waits in turn for at most `wait`.
@@ -66,20 +100,33 @@ pub async fn acquire(
             Acquired::Blocked { blockers, .. }
                 if left.is_zero() || blockers.iter().any(|one| one.reservation.held_as == HeldAs::Quarantine) =>
             {
-                return Ok(Outcome::Blocked(blockers));
+                let waited = (!behind.is_empty()).then(|| started.elapsed());
+                return Ok(Outcome::Blocked(Refusal { blockers, waited }));
             }
             Acquired::Blocked { blockers, .. } => {
                 let mut now: Vec<RunId> = blockers.iter().map(|blocker| blocker.reservation.run).collect();
                 now.sort();
                 now.dedup();
                 if now != behind {
-                    recorder.record(RunEvent::Waiting { behind: now.clone() }).await?;
+                    let who = holders(&blockers);
+                    recorder.record(RunEvent::Waiting { behind: now.clone(), who }).await?;
                     behind = now;
                 }
             }
         }
         pause(ctx, left).await?;
     }
+}
+
+/// The runs in the way with their people.
+fn holders(blockers: &[Blocker]) -> Vec<Holder> {
+    let mut who: Vec<Holder> = Vec::new();
+    for Blocker { reservation, .. } in blockers {
+        if !who.iter().any(|known| known.run == reservation.run) {
+            who.push(Holder { run: reservation.run, actor: reservation.holder.clone() });
+        }
+    }
+    who
 }
 
 /// Waits until it is time to try again.
@@ -188,7 +235,11 @@ async fn beat(
         match loss {
             Loss::Aborted => {}
             // The store has this on the timeline already.
-            Loss::Taken => recorder.tell(&RunEvent::LeaseLost),
+            Loss::Taken => {
+                let to =
+                    in_time(Instant::now() + interval, taker(store.as_ref(), held.run())).await.unwrap_or_default();
+                recorder.tell(&RunEvent::LeaseLost { to });
+            }
             Loss::RanOut => {
                 let message =
                     "the lease ran out while the database gave no answer; asking terraform to stop".to_owned();
@@ -197,6 +248,40 @@ async fn beat(
         }
         interrupt.cancel();
     }
+}
+
+/// Who has taken what a run had reserved, as its timeline tells.
+async fn taker(store: &dyn Store, run: RunId) -> Result<Option<Holder>, StoreError> {
+    let events = store.event_list(run).await?;
+    Ok(events.into_iter().rev().find_map(|recorded| match recorded.event {
+        RunEvent::LeaseLost { to } => to,
+        _ => None,
+    }))
+}
+
+/// What to tell of a run that came to an end before its work did: as the store has it, else as its heartbeat found it. None
+/// for one that was left to end by itself.
+pub async fn lost(ctx: &Context, run: RunId, found: Option<Loss>) -> Option<KlError> {
+    let stored = ctx.store.run_find(run).await.ok().filter(|run| run.status.ended());
+    let loss = stored.as_ref().and_then(|run| ended_as(run.status)).or(found)?;
+    let since = |error: KlError| match stored.as_ref().and_then(|run| run.spec) {
+        Some(spec) => error.hint(format!(
+            "`kl history --since-plan {spec}` says whether the plan still holds; where it does, apply it again"
+        )),
+        None => error.hint("try again"),
+    };
+    Some(match loss {
+        Loss::Aborted => KlError::failed("the run was aborted from outside, so nothing was committed")
+            .hint("apply the spec again when the reason is gone"),
+        Loss::Taken => {
+            let why = stored.as_ref().and_then(|run| run.error.clone());
+            let why = why.unwrap_or_else(|| "another run has taken its reservations".to_owned());
+            since(KlError::failed(format!("the run is lost: {why}; nothing was committed")))
+        }
+        Loss::RanOut => since(KlError::failed(
+            "the lease ran out while the database gave no answer, so terraform was stopped and nothing was committed",
+        )),
+    })
 }
 
 /// How a run was ended from outside. Its own end is seen, too, when it comes just before nobody looks any more.

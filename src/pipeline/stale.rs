@@ -4,12 +4,13 @@ use super::Rules;
 use super::record::Recorder;
 use crate::config::policy::OnStale;
 use crate::domain::coordination::staleness::{Staleness, classify};
-use crate::domain::id::StateId;
+use crate::domain::id::{Serial, SpecId, StateId};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::domain::state::RowKey;
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::report::conflict;
 use crate::store::model::{RowChange, Source, StateHead, Version, VersionQuery};
 use crate::store::{Store, StoreError};
 
@@ -66,7 +67,7 @@ pub async fn changes(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Resu
 /// a reviewed plan: a plain Terraform, an import, a refresh, a rollback, a removal or a move. What it promises is not so any
 /// more then, and neither is "nothing to do" true. Where the history since is gone, nobody can tell.
 pub async fn applied_before(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, KlError> {
-    let Some(version) = version_of(store, state, spec).await? else { return Ok(None) };
+    let Some(version) = version_of(store, state, spec.id, spec.state.serial).await? else { return Ok(None) };
     let since = match store.rows_changed_since(state, version.serial).await {
         Ok(changes) => changes,
         Err(StoreError::HistoryRemoved { .. }) => return Ok(None),
@@ -77,18 +78,23 @@ pub async fn applied_before(store: &dyn Store, state: StateId, spec: &PlanSpec) 
 }
 
 /// The newest version that applying this very spec has made.
-async fn version_of(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, StoreError> {
+pub(super) async fn version_of(
+    store: &dyn Store,
+    state: StateId,
+    spec: SpecId,
+    planned_at: Serial,
+) -> Result<Option<Version>, StoreError> {
     let mut before = None;
     loop {
         let query = VersionQuery { before, since: None, limit: PAGE, with_rows: false };
         let page = store.version_list(state, query).await?;
         let Some(last) = page.last().map(|version| version.serial) else { return Ok(None) };
-        let mut later = page.into_iter().take_while(|version| version.serial > spec.state.serial);
-        let own = |version: &Version| version.source == Source::Apply && version.spec == Some(spec.id);
+        let mut later = page.into_iter().take_while(|version| version.serial > planned_at);
+        let own = |version: &Version| version.source == Source::Apply && version.spec == Some(spec);
         if let Some(version) = later.find(own) {
             return Ok(Some(version));
         }
-        if last <= spec.state.serial {
+        if last <= planned_at {
             return Ok(None);
         }
         before = Some(last);
@@ -130,7 +136,5 @@ pub fn refusal(staleness: &Staleness) -> KlError {
     if total > MAX_NAMED {
         message.push_str(&format!("\n  and {} more", total - MAX_NAMED));
     }
-    KlError::new(Exit::Stale, message)
-        .hint("run `kl plan` again and have the new plan reviewed")
-        .hint("with `--on-stale revalidate` kl plans again itself, and goes on if the plan is the same")
+    conflict::stale_hints().into_iter().fold(KlError::new(Exit::Stale, message), KlError::hint)
 }

@@ -58,7 +58,7 @@ pub(super) fn named(events: &[RecordedEvent]) -> (Vec<RunId>, Vec<String>) {
     let mut soft = Vec::new();
     for recorded in events {
         match &recorded.event {
-            RunEvent::Waiting { behind } => named.extend(behind),
+            RunEvent::Waiting { behind, .. } => named.extend(behind),
             RunEvent::Reserved { beside, .. } => named.extend(beside.iter().map(|neighbour| neighbour.run)),
             RunEvent::Reclaimed { from: run }
             | RunEvent::Recovers { of: run }

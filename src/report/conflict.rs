@@ -43,12 +43,11 @@ pub fn title(blockers: &[Blocker]) -> String {
         [first, rest @ ..] => {
             let reservation = &first.reservation;
             let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
-            format!(
-                "{} {} {}{more}",
-                plain(&reservation.claim.pattern.to_string()),
-                if reservation.acquired_at.is_some() { "is reserved by" } else { verb(reservation) },
-                plain(&reservation.holder.0)
-            )
+            let verb = match (reservation.held_as, reservation.acquired_at) {
+                (HeldAs::Run, Some(_)) => "is reserved by",
+                _ => verb(reservation),
+            };
+            format!("{} {verb} {}{more}", plain(&reservation.claim.pattern.to_string()), plain(&reservation.holder.0))
         }
     }
 }
@@ -131,8 +130,23 @@ pub fn text(blockers: &[Blocker]) -> String {
 /// The error of a command that something stands in the way of: title, story, and what to do.
 #[must_use]
 pub fn error(blockers: &[Blocker]) -> KlError {
-    let error = KlError::new(Exit::Conflict, format!("{}\n{}", title(blockers), text(blockers).trim_end()));
+    error_titled(&title(blockers), blockers)
+}
+
+/// The same with more in the title.
+#[must_use]
+pub fn error_titled(title: &str, blockers: &[Blocker]) -> KlError {
+    let error = KlError::new(Exit::Conflict, format!("{title}\n{}", text(blockers).trim_end()));
     hints(blockers).into_iter().fold(error, KlError::hint)
+}
+
+/// What a person can do about a plan that no longer holds.
+#[must_use]
+pub fn stale_hints() -> [&'static str; 2] {
+    [
+        "run `kl plan` again and have the new plan reviewed",
+        "with `--on-stale revalidate` kl plans again itself, and goes on if the plan is the same",
+    ]
 }
 
 /// What the person can do about it.

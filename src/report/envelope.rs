@@ -135,8 +135,14 @@ fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
         facts.push(("version", Phrase::own(text)));
     }
     facts.push(("lease taken by", super::explain::taken_by(story)));
-    facts.push(("because", run.error.clone().map(|error| Phrase::default().prose(error)).unwrap_or_default()));
+    facts.push(("because", run.error.as_deref().map(reason).unwrap_or_default()));
     facts
+}
+
+/// A reason of one line or of several, in one line.
+fn reason(text: &str) -> Phrase {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    Phrase::default().prose(lines.join("; "))
 }
 
 fn of_spec(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
@@ -200,11 +206,12 @@ fn moment(story: &RunFacts, recorded: &RecordedEvent) -> Phrase {
         }
         RunEvent::ApplyFinished { success } => {
             let told = story::finished(*success);
-            line.then(Phrase::toned(told.tone, "")).then(told.phrase)
+            line.then(Phrase::bare_sign(told.tone)).and(" ").then(told.phrase)
         }
-        event => match story::told(event) {
+        event => match story::told_since(event, &story.apply.events) {
             Some(told) => {
-                let line = if told.tone.sign().is_empty() { line } else { line.then(Phrase::toned(told.tone, "")) };
+                let sign = told.tone.sign();
+                let line = if sign.is_empty() { line } else { line.then(Phrase::bare_sign(told.tone)).and(" ") };
                 line.then(told.phrase)
             }
             None => line.and(bare(event)),

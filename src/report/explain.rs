@@ -130,14 +130,15 @@ fn point(topic: Topic, tone: Tone, phrase: Phrase, facts: Vec<Phrase>) -> Point 
 #[must_use]
 pub fn points(story: &RunFacts) -> Vec<Point> {
     let plan = facts::plan(story);
-    let events = story.apply.events.iter().filter_map(|recorded| of_event(story, recorded));
+    let events = said_once(&story.apply.events).filter_map(|recorded| of_event(story, recorded));
     // A recovery set out to take over what another run left: that comes first, and then what that one had planned.
     let mut points: Vec<Point> = if story.run.kind == RunKind::Recover {
         events.chain(plan).collect()
     } else {
         plan.into_iter().chain(events).collect()
     };
-    if !story.run.conflict.is_empty() {
+    let refused = |recorded: &RecordedEvent| matches!(recorded.event, RunEvent::Refused { .. });
+    if !story.run.conflict.is_empty() && !story.apply.events.iter().any(refused) {
         let phrase = Phrase::own("Refused: ").strong(conflict::title(&story.run.conflict));
         points.push(point(Topic::Others, Tone::Alarm, phrase, facts::blockers(&story.run.conflict)));
     }
@@ -148,6 +149,16 @@ pub fn points(story: &RunFacts) -> Vec<Point> {
     points.extend(next.into_iter().map(|step| point(Topic::Next, Tone::Quiet, Phrase::default().prose(step), vec![])));
     points.sort_by_key(|point| point.topic);
     points
+}
+
+/// The events without those that a later one repeats: what a plan is checked for before it waits is checked again after.
+fn said_once(events: &[RecordedEvent]) -> impl Iterator<Item = &RecordedEvent> {
+    let repeated = |place: usize, event: &RunEvent| {
+        matches!(event, RunEvent::StaleCheckFailed { .. })
+            && events.iter().skip(place + 1).any(|later| later.event == *event)
+    };
+    let once = events.iter().enumerate().filter(move |(place, recorded)| !repeated(*place, &recorded.event));
+    once.map(|(_, recorded)| recorded)
 }
 
 /// The sentence for an event: as the timeline has it, and where that says nothing, what it means for the questions here.
@@ -162,7 +173,10 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
         RunEvent::StaleCheckPassed { .. } | RunEvent::StaleCheckFailed { .. } | RunEvent::Revalidated { .. } => {
             Topic::Since
         }
-        RunEvent::Waiting { .. } | RunEvent::Reserved { .. } | RunEvent::Reclaimed { .. } => Topic::Others,
+        RunEvent::Waiting { .. }
+        | RunEvent::Refused { .. }
+        | RunEvent::Reserved { .. }
+        | RunEvent::Reclaimed { .. } => Topic::Others,
         RunEvent::LaneChosen { .. }
         | RunEvent::FellBack { .. }
         | RunEvent::VersionsDiffer { .. }
@@ -175,7 +189,7 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
         | RunEvent::TakenOver { .. }
         | RunEvent::Discarded { .. }
         | RunEvent::Aborted { .. }
-        | RunEvent::LeaseLost => Topic::Outcome,
+        | RunEvent::LeaseLost { .. } => Topic::Outcome,
         _ => Topic::Work,
     };
     let told = match event {
@@ -188,7 +202,7 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
             let after = duration(between(story.run.started_at, recorded.at));
             Told { tone: Tone::Quiet, phrase: Phrase::own(format!("Terraform began to apply {after} after the start")) }
         }
-        event => story::told(event)?,
+        event => story::told_since(event, &story.apply.events)?,
     };
     Some(Point { topic, told, facts: facts::behind(story, event), seq: Some(recorded.seq) })
 }

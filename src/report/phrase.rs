@@ -45,6 +45,12 @@ impl Phrase {
         Self::signed(tone, tone.sign(), text)
     }
 
+    /// The sign of a tone alone, in its colours.
+    #[must_use]
+    pub fn bare_sign(tone: Tone) -> Self {
+        Self(vec![Part::Toned(tone, tone.sign().to_owned())])
+    }
+
     /// The same with another sign.
     #[must_use]
     pub fn signed(tone: Tone, sign: &str, text: impl Into<String>) -> Self {

@@ -119,7 +119,7 @@ pub fn page(states: &[Standing], now: DateTime<Utc>) -> Page {
                 own.partition(|one| one.acquired_at.is_some() || one.held_as == HeldAs::Quarantine);
             for part in [granted, waiting] {
                 if let Some((told, mut facts)) = held(run, &part, &state.known, now) {
-                    facts.extend(way_out(run, part[0], state.unrecorded.contains(&run)));
+                    facts.extend(way_out(run, part[0], state.unrecorded.contains(&run), now));
                     page.point(told, facts);
                 }
             }
@@ -169,7 +169,7 @@ fn held(run: RunId, own: &[&Reservation], known: &[Address], now: DateTime<Utc>)
         (HeldAs::Quarantine, _) => (Tone::Alarm, "quarantined by "),
         (_, None) => (Tone::Waits, "waited for by "),
         (HeldAs::Lock, Some(_)) => (Tone::Careful, "locked by "),
-        (HeldAs::Run, Some(_)) if ended => (Tone::Careful, "still reserved by "),
+        (HeldAs::Run, Some(_)) if ended => (Tone::Alarm, "still reserved by "),
         (HeldAs::Run, Some(_)) => (Tone::Good, "reserved by "),
     };
     let until = match first.expires_at {
@@ -185,7 +185,8 @@ fn held(run: RunId, own: &[&Reservation], known: &[Address], now: DateTime<Utc>)
         .flat_map(|mode| {
             let of_mode = own.iter().filter(|reservation| reservation.claim.mode == mode);
             let patterns: Vec<Pattern> = of_mode.map(|reservation| reservation.claim.pattern.clone()).collect();
-            let shown = if known.is_empty() { patterns } else { compact(&patterns, known) };
+            // By what this run holds alone: the same hold reads the same, whatever else stands beside it.
+            let shown = if own.len() > MAX_PATTERNS { compact(&patterns, known) } else { patterns };
             shown.into_iter().map(move |pattern| Phrase::own(format!("{:<5} ", mode.word())).name(pattern.to_string()))
         })
         .collect();
@@ -197,8 +198,13 @@ fn held(run: RunId, own: &[&Reservation], known: &[Address], now: DateTime<Utc>)
     Some((Told { tone, phrase }, facts))
 }
 
+/// Whether somebody should have renewed it by now.
+fn lease_ended(reservation: &Reservation, now: DateTime<Utc>) -> bool {
+    reservation.expires_at.is_some_and(|expires| expires <= now)
+}
+
 /// What frees the rows of a run that will not do so itself.
-fn way_out(run: RunId, own: &Reservation, unrecorded: bool) -> Vec<Phrase> {
+fn way_out(run: RunId, own: &Reservation, unrecorded: bool, now: DateTime<Utc>) -> Vec<Phrase> {
     let command = Phrase::default().name(format!("kl recover {run}"));
     match own.held_as {
         HeldAs::Quarantine if unrecorded => vec![
@@ -212,6 +218,11 @@ fn way_out(run: RunId, own: &Reservation, unrecorded: bool) -> Vec<Phrase> {
         HeldAs::Lock if own.acquired_at.is_some() => {
             vec![Phrase::default().name(format!("kl abort {run}")).and(" frees the lock, when its terraform is dead")]
         }
+        HeldAs::Run if own.acquired_at.is_some() && lease_ended(own, now) => vec![
+            Phrase::own("nobody renews it: its job is dead, or cut off from the database; ")
+                .name(format!("kl abort {run}"))
+                .and(" ends it and keeps what it has changed, and so does the next run that needs these rows"),
+        ],
         HeldAs::Lock | HeldAs::Run => Vec::new(),
     }
 }
@@ -300,5 +311,39 @@ mod tests {
         none.select(Some(at(601)), None, 2);
         assert!(none.idle() && none.left_out.hidden);
         assert!(told(none).contains("hidden by --since or --before"));
+    }
+
+    #[test]
+    fn an_ended_lease_says_what_to_do() {
+        let loud = told(standing(&[(12, Some(600), 900)]));
+        let line = format!("nobody renews it: its job is dead, or cut off from the database; kl abort {}", run_id(12));
+        assert!(loud.contains(&line), "{loud}");
+        let calm = told(standing(&[(12, Some(600), 1_500)]));
+        assert!(!calm.contains("kl abort"), "{calm}");
+    }
+
+    #[test]
+    fn a_hold_reads_the_same_whatever_stands_beside_it() {
+        let holds = |held: &[(u128, String)]| {
+            let reservation = |(number, pattern): &(u128, String)| Reservation {
+                run: run_id(*number),
+                acquired_at: Some(at(600)),
+                expires_at: Some(at(1_500)),
+                ..blocker(pattern, HeldAs::Run, &[]).reservation
+            };
+            Standing {
+                reservations: held.iter().map(reservation).collect(),
+                known: held.iter().filter_map(|(_, pattern)| Address::parse(pattern).ok()).collect(),
+                ..standing(&[])
+            }
+        };
+        let mut held = vec![(2, "module.web.x.a".to_owned()), (2, "module.web.x.b".to_owned())];
+        let alone = told(holds(&held));
+        held.extend((0..9).map(|number| (3, format!("module.db.x.y[{number}]"))));
+        let beside = told(holds(&held));
+        for text in [&alone, &beside] {
+            assert!(text.contains("write module.web.x.a\n      write module.web.x.b\n"), "{text}");
+        }
+        assert!(beside.contains("write module.db.*\n"), "{beside}");
     }
 }

@@ -1,9 +1,13 @@
 //! What happened to a run, event by event, in sentences: for the terminal, for `kl show`, and for comments.
 
+use std::time::Duration;
+
 use super::phrase::Phrase;
-use super::style::{bold, count, dim, good, loud, warn};
+use super::style::{bold, count, dim, duration, good, loud, warn};
+use crate::domain::id::{Actor, RunId};
 use crate::domain::plan::compare::Relation;
-use crate::domain::run::event::{ChangedRow, RecordedEvent, RunEvent};
+use crate::domain::run::RunStatus;
+use crate::domain::run::event::{ChangedRow, Holder, RecordedEvent, RunEvent};
 
 /// So many rows are named in one line; the rest is counted.
 const MAX_NAMED: usize = 5;
@@ -80,11 +84,41 @@ pub fn changed(rows: usize) -> String {
 
 /// Why a run ended as it did, when its timeline says so.
 #[must_use]
-pub fn ended_because(events: &[RecordedEvent]) -> Option<&str> {
+pub fn ended_because(events: &[RecordedEvent], as_what: RunStatus) -> Option<&str> {
     events.iter().rev().find_map(|recorded| match &recorded.event {
-        RunEvent::Ended { reason, .. } => reason.as_deref(),
+        RunEvent::Ended { reason, status } if status == as_what.word() => reason.as_deref(),
         _ => None,
     })
+}
+
+/// Who has taken over last what a run had left.
+#[must_use]
+pub fn taken_over(events: &[RecordedEvent]) -> Option<(RunId, &Actor)> {
+    events.iter().rev().find_map(|recorded| match &recorded.event {
+        RunEvent::TakenOver { by, actor } => Some((*by, actor)),
+        _ => None,
+    })
+}
+
+/// The sentence for an event of a timeline, in the light of what came after it.
+#[must_use]
+pub fn told_since(event: &RunEvent, timeline: &[RecordedEvent]) -> Option<Told> {
+    match (event, taken_over(timeline)) {
+        (RunEvent::InFlight { addresses }, Some((by, actor))) => {
+            let phrase = Phrase::own("Cut off while working on ").names(addresses, MAX_NAMED);
+            Some(Told { tone: Tone::Careful, phrase: phrase.then(found_out(by, actor)) })
+        }
+        _ => told(event),
+    }
+}
+
+/// `; the recovery by judy has found out what became of it: kl explain RUN`.
+#[must_use]
+pub fn found_out(by: RunId, actor: &Actor) -> Phrase {
+    Phrase::own("; the recovery by ")
+        .strong(actor.0.clone())
+        .and(" has looked what became of it: ")
+        .name(format!("kl explain {by}"))
 }
 
 fn rows(all: &[ChangedRow]) -> Vec<String> {
@@ -116,9 +150,11 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             let then = if *revalidate { "; planning again decides" } else { "; the plan no longer holds" };
             say(Tone::Alarm, named("Changed since the plan: ", &rows(&all)).and(then))
         }
-        RunEvent::Waiting { behind } => {
-            let behind: Vec<String> = behind.iter().map(ToString::to_string).collect();
-            say(Tone::Waits, Phrase::own("Waiting in turn behind ").names(&behind, behind.len()))
+        RunEvent::Waiting { behind, who } => {
+            say(Tone::Waits, Phrase::own("Waiting in turn behind ").then(holders(behind, who)))
+        }
+        RunEvent::Refused { title, waited_seconds, dry_run } => {
+            say(Tone::Alarm, refused(title, *waited_seconds, *dry_run))
         }
         RunEvent::Reserved { writes, reads, beside, .. } => {
             let beside = match beside.len() {
@@ -178,8 +214,15 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             say(Tone::Careful, Phrase::own("The lease could not be renewed yet: ").prose(reason))
         }
         RunEvent::LeaseRenewed { .. } => say(Tone::Good, Phrase::own("The lease is renewed again")),
-        RunEvent::LeaseLost => {
-            say(Tone::Alarm, Phrase::own("The lease is lost: another run has taken the reservations"))
+        RunEvent::LeaseLost { to: Some(taker) } => say(
+            Tone::Alarm,
+            Phrase::own("The lease had ended, and ")
+                .strong(taker.actor.0.clone())
+                .and(" has taken the reservations, run ")
+                .name(taker.run.to_string()),
+        ),
+        RunEvent::LeaseLost { to: None } => {
+            say(Tone::Alarm, Phrase::own("The lease had ended, and the reservations are gone"))
         }
         RunEvent::CheckpointKept { rows, in_flight } => {
             let in_flight =
@@ -232,6 +275,31 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         RunEvent::RollingBack { .. } | RunEvent::Removing { .. } | RunEvent::Moving { .. } => errand(event),
         RunEvent::Warning { message } => say(Tone::Careful, Phrase::own("warning: ").prose(message)),
         RunEvent::Resource { .. } | RunEvent::ApplyFinished { .. } | RunEvent::Ended { .. } => None,
+    }
+}
+
+/// Runs by their people, as far as these are known.
+fn holders(runs: &[RunId], who: &[Holder]) -> Phrase {
+    let shown = runs.iter().take(MAX_NAMED).enumerate().fold(Phrase::default(), |phrase, (place, run)| {
+        let phrase = if place > 0 { phrase.and(", ") } else { phrase };
+        match who.iter().find(|holder| holder.run == *run) {
+            Some(holder) => phrase.strong(holder.actor.0.clone()).and(" (run ").name(run.to_string()).and(")"),
+            None => phrase.and("run ").name(run.to_string()),
+        }
+    });
+    let more = runs.len().saturating_sub(MAX_NAMED);
+    if more > 0 { shown.and(format!(" and {more} more")) } else { shown }
+}
+
+/// What stood in the way, and what that ended.
+fn refused(title: &str, waited_seconds: Option<u64>, dry_run: bool) -> Phrase {
+    let what = if dry_run { "Refused, in a dry run: " } else { "Refused: " };
+    let phrase = Phrase::own(what).strong(title);
+    match waited_seconds {
+        Some(seconds) => {
+            phrase.and(format!("; it had waited in turn for {}, and gave up", duration(Duration::from_secs(seconds))))
+        }
+        None => phrase,
     }
 }
 

@@ -54,7 +54,7 @@ fn matters(event: &RunEvent) -> bool {
         event,
         RunEvent::Warning { .. }
             | RunEvent::FellBack { .. }
-            | RunEvent::LeaseLost
+            | RunEvent::LeaseLost { .. }
             | RunEvent::InFlight { .. }
             | RunEvent::NotRecovered { .. }
             | RunEvent::Quarantined { .. }

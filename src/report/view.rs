@@ -150,10 +150,34 @@ pub struct ApplyView {
     pub error: Option<String>,
     /// What to do next, as commands and sentences.
     pub next: Vec<String>,
+    /// What has become of it by now, where it did not go through; none for others.
+    pub today: Option<Today>,
     /// The job's page.
     pub job_url: Option<String>,
     /// When.
     pub at: DateTime<Utc>,
+}
+
+/// What has become, by now, of a run that did not go through.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Today {
+    /// The later version by which the same change was made.
+    pub made: Option<Made>,
+    /// What would stand in the way of the same reservations now.
+    pub in_the_way: Vec<Blocker>,
+}
+
+/// A change that was made after all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The version.
+    pub serial: Serial,
+    /// The run that made it.
+    pub run: RunId,
+    /// Who.
+    pub actor: Actor,
+    /// Whether it had been planned again, and was not the same spec.
+    pub planned_again: bool,
 }
 
 /// Another run on the same state, for the picture of who worked at the same time.

@@ -17,6 +17,7 @@ on_both_databases!(
     of_overlapping_applies_one_commits_and_the_others_say_who_holds_what,
     readers_of_the_same_row_go_beside_each_other,
     waiters_get_their_turn_in_order_of_arrival_and_a_dead_one_holds_up_nobody,
+    what_was_refused_is_told_by_what_is_in_the_way_today,
     disjoint_first_writers_of_an_empty_state_share_one_lineage,
     of_overlapping_first_writers_the_second_creates_nothing,
     of_two_imports_at_once_one_wins,
@@ -204,10 +205,56 @@ fn waiters_get_their_turn_in_order_of_arrival_and_a_dead_one_holds_up_nobody(dat
     let order = database.rows("SELECT actor FROM state_versions WHERE serial > 1 ORDER BY serial");
     let order: Vec<String> = order.into_iter().flatten().flatten().collect();
     assert_eq!(order, ["actor-2", "actor-4", "actor-5"]);
+    let history = site.kl().args(["history", "live"]).exits(0).stdout;
+    let whys: Vec<&str> = history.lines().filter(|line| line.contains("waited ")).collect();
+    assert!(whys.len() == 2 && whys.iter().all(|line| line.contains(" behind actor-2")), "{history}");
     // The dead waiter's run has no reservation and no lease that could end; somebody has to say that it is dead.
     let run = runs(database, "waiting").remove(0);
     drop(site.kl().args(["abort", &run]).exits(0));
     assert_tidy(database, 4);
+}
+
+fn what_was_refused_is_told_by_what_is_in_the_way_today(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("--var={}", gates.var());
+    drop(site.kl().args(["apply", "live", &var]).exits(0));
+    let spec = site.path("bob.json").into_string();
+    drop(site.kl().args(["plan", "live", &var, "--var=value=3", "--out", &spec]).exits(0));
+    gates.close("apply");
+    let alice = site.kl().args(["apply", "live", &var, "--var=value=2", "--actor", "alice"]).spawn();
+    gates.reached("apply");
+    let bob = |more: &[&str]| {
+        site.kl().args(["apply", &spec, "--dir", "live", &var, "--var=value=3", "--actor", "bob"]).args(more.to_vec())
+    };
+    let waited = bob(&["--wait", "1s"]).exits(2).stderr;
+    assert!(waited.contains("is reserved by alice") && waited.contains(", also after 1"), "{waited}");
+    assert!(waited.contains("Waiting in turn behind alice (run "), "{waited}");
+    drop(bob(&["--dry-run"]).exits(2));
+    let refused = runs(database, "conflict");
+    let explain = |run: &str| site.kl().args(["explain", run]).exits(0).stdout;
+    let told: Vec<String> = refused.iter().map(|run| explain(run)).collect();
+    assert!(told.iter().all(|text| text.contains("Still in the way: ")), "{told:?}");
+    assert_eq!(
+        told.iter().filter(|text| text.contains("; it had waited in turn for 1s, and gave up")).count(),
+        1,
+        "{told:?}"
+    );
+    assert_eq!(told.iter().filter(|text| text.contains("! Refused, in a dry run: ")).count(), 1, "{told:?}");
+    gates.open("apply");
+    drop(alice.exits(0));
+    for run in &refused {
+        let text = explain(run);
+        assert!(text.contains("What stood in the way is gone by now: apply again"), "{text}");
+    }
+    drop(bob(&["--on-stale", "revalidate", "--accept-values"]).exits(0));
+    for run in &refused {
+        let text = explain(run);
+        assert!(text.contains("Nothing is left to do: the same spec was applied as serial 3 by bob, run "), "{text}");
+        assert!(!text.contains("--wait"), "{text}");
+    }
+    assert_tidy(database, 3);
 }
 
 fn disjoint_first_writers_of_an_empty_state_share_one_lineage(database: &Database) {

@@ -230,7 +230,31 @@ fn paused_for_longer_than_its_lease_commits_nothing(database: &Database) {
     scene.gates.open("show.done");
     paused.signal(Signal::SIGCONT);
     let said = paused.exits(1).stderr;
-    assert!(said.contains("lease was lost") || said.contains("no longer holds its reservations"), "{said}");
+    // One story: of the command itself, of the database, and of every view.
+    let taker = "SELECT CAST(id AS text) FROM runs WHERE status = 'committed'";
+    let taker = database.value(taker).unwrap();
+    let who = database.value("SELECT actor FROM runs WHERE status = 'committed'").unwrap();
+    let story = format!("its lease had ended, and run {taker} by {who} has taken its reservations");
+    assert!(said.contains(&format!("the run is lost: {story}; nothing was committed")), "{said}");
+    let stored = database.value(&format!("SELECT error FROM runs WHERE CAST(id AS text) = '{run}'"));
+    assert_eq!(stored.as_deref(), Some(story.as_str()));
+    let ended = database.rows(&format!(
+        "SELECT CAST(event AS text) FROM run_events WHERE CAST(run_id AS text) = '{run}' AND kind = 'ended'"
+    ));
+    assert!(
+        ended.iter().flatten().flatten().all(|event| event.contains("lost") && !event.contains("failed")),
+        "{ended:?}"
+    );
+    let shown = scene.site.kl().args(["show", &run]).exits(0).stdout;
+    assert!(shown.lines().any(|line| line.trim().starts_with("because") && line.ends_with(&story)), "{shown}");
+    assert!(
+        shown.contains(&format!("! The lease had ended, and {who} has taken the reservations, run {taker}")),
+        "{shown}"
+    );
+    let explained = scene.site.kl().args(["explain", &run]).exits(0).stdout;
+    assert!(explained.contains(&story), "{explained}");
+    let advice = format!("Nothing is left to do: the same spec was applied as serial 1 by {who}, run {taker}");
+    assert!(explained.contains(&advice), "{explained}");
     scene.assert_done(1, 1);
     assert_eq!(scene.site.leftovers(), Vec::<String>::new());
 }

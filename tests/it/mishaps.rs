@@ -358,7 +358,7 @@ fn one_that_was_paused_and_lost_its_lease_does_not_begin(database: &Database) {
     drop(world.apply().args(["--wait", "1m"]).exits(0));
     paused.signal(Signal::SIGCONT);
     let said = paused.exits(1).stderr;
-    assert!(said.contains("the lease was lost"), "{said}");
+    assert!(said.contains("the run is lost: its lease had ended, and run "), "{said}");
     assert_eq!((world.made("first").as_str(), world.made("second").as_str()), ("made\n", "made\n"));
     lab.everything_ended();
 }

@@ -408,7 +408,7 @@ fn runs_are_explained(day: &Day, database: &Database) {
             &format!("run {alice}"),
             "it met our ",
             "nothing was committed",
-            "--wait 10m",
+            "What stood in the way is gone by now: apply again",
         ],
     );
     let stale = run(database, "bob", "stale");

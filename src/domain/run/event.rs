@@ -28,6 +28,15 @@ pub struct Neighbour {
     pub relation: Relation,
 }
 
+/// A run that holds what another one wants, or has taken it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The run.
+    pub run: RunId,
+    /// Who runs it.
+    pub actor: Actor,
+}
+
 /// What happened to one resource while Terraform applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,6 +83,20 @@ pub enum RunEvent {
     Waiting {
         /// The runs in front of it.
         behind: Vec<RunId>,
+        /// The same with their people; empty in older timelines.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        who: Vec<Holder>,
+    },
+    /// The run did not get its reservations.
+    Refused {
+        /// What stood in the way, in a line.
+        title: String,
+        /// For how long it had waited in turn; none when it did not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited_seconds: Option<u64>,
+        /// Whether it only looked: `--dry-run`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        dry_run: bool,
     },
     /// All reservations were granted.
     Reserved {
@@ -185,7 +208,11 @@ pub enum RunEvent {
         reason: String,
     },
     /// The run no longer holds its reservations.
-    LeaseLost,
+    LeaseLost {
+        /// Who has taken them; none where nobody did, and in older timelines.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Holder>,
+    },
     /// What Terraform had done by then is kept with the run, for a recovery.
     CheckpointKept {
         /// How many rows differ from what the run started with.

@@ -65,8 +65,13 @@ pub(super) async fn finish(ctx: &Context, recorder: &Recorder, halt: Halt) -> Ap
             )
         });
     }
-    let event = RunEvent::Ended { status: end.status.word().to_owned(), reason: end.error.clone() };
-    drop(recorder.record(event).await);
+    // One that was ended from outside is told as the store has it, whatever else went wrong by that.
+    let outside = ctx.store.run_find(recorder.run()).await.ok().filter(|run| run.status.ended());
+    let (status, reason) = match outside {
+        Some(run) => (run.status, run.error),
+        None => (end.status, end.error.clone()),
+    };
+    drop(recorder.record(RunEvent::Ended { status: status.word().to_owned(), reason }).await);
     if let Err(trouble) = ctx.store.run_end(recorder.run(), &end).await {
         error = error.hint(format!(
             "the run could not be closed ({trouble}); its reservations end with the lease, or with `kl abort {}`",

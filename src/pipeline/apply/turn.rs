@@ -13,8 +13,8 @@ use crate::domain::run::{RunEnd, RunStatus, Tools};
 use crate::error::KlError;
 use crate::pipeline::record::Recorder;
 use crate::pipeline::recover::{self, Attempt};
-use crate::pipeline::{Context, Project, reserve};
-use crate::report::conflict;
+use crate::pipeline::reserve::{self, Refusal};
+use crate::pipeline::{Context, Project};
 use crate::report::event::Stage;
 use crate::store::Held;
 
@@ -35,10 +35,11 @@ pub(super) async fn reserved(
                 same_versions(recorder, project, spec, &tools_beside).await?;
                 return Ok(held);
             }
-            reserve::Outcome::Blocked(blockers) => {
-                let own = own_leftover(ctx, spec, &blockers, &recovered).await?;
+            reserve::Outcome::Blocked(refusal) => {
+                let own = own_leftover(ctx, spec, &refusal.blockers, &recovered).await?;
                 let Some(leftover) = own else {
-                    return Err(Box::new(conflicted(blockers)));
+                    refusal.remember(recorder, options.dry_run).await?;
+                    return Err(Box::new(conflicted(refusal)));
                 };
                 ctx.begins(Stage::Recover).await?;
                 loop {
@@ -48,11 +49,11 @@ pub(super) async fn reserved(
                         Attempt::TooEarly(error) => {
                             let left = options.wait.unwrap_or_default().saturating_sub(started.elapsed());
                             if left.is_zero() {
-                                return Err(Box::new(in_the_way(blockers, error)));
+                                return Err(Box::new(in_the_way(refusal.blockers, error)));
                             }
                             reserve::pause(ctx, left).await?;
                         }
-                        Attempt::Refused(error) => return Err(Box::new(in_the_way(blockers, error))),
+                        Attempt::Refused(error) => return Err(Box::new(in_the_way(refusal.blockers, error))),
                     }
                 }
                 recovered.push(leftover);
@@ -82,10 +83,9 @@ async fn own_leftover(
     Ok(found)
 }
 
-fn conflicted(blockers: Vec<Blocker>) -> Halt {
-    let error = conflict::error(&blockers);
-    let end =
-        RunEnd { error: Some(conflict::title(&blockers)), conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
+fn conflicted(refusal: Refusal) -> Halt {
+    let error = refusal.error();
+    let end = RunEnd { error: Some(refusal.title()), conflict: refusal.blockers, ..RunEnd::plain(RunStatus::Conflict) };
     Halt::new(end, error)
 }
 

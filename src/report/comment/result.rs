@@ -60,7 +60,7 @@ pub fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> 
         }
         Status::Applied(None) => {
             let line = Inline::own("There was nothing to do: ");
-            match story::ended_because(&apply.events) {
+            match story::ended_because(&apply.events, run.status) {
                 Some(reason) => line.and(&Inline::text(reason)).own_and("."),
                 None => line.own_and("the state already is what the plan asked for."),
             }
@@ -79,7 +79,7 @@ pub fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> 
             "**The apply failed half-way**, and the record of what it had done was dropped; the rows are free.",
         ),
         Status::Lost => Inline::own(
-            "**The run stopped renewing its lease while it was at work**, and another run has taken its reservations. Nothing was committed.",
+            "**The run stopped renewing its lease while it was at work**, and its reservations are gone. Nothing was committed.",
         ),
         Status::Aborted => Inline::own("**The run was ended from outside.** Nothing was committed."),
         Status::Applying => Inline::own("The apply is under way."),
@@ -132,7 +132,11 @@ fn left_behind(apply: &ApplyView, status: &Status) -> Option<Node> {
     }
     if !unknown.is_empty() {
         let phrase = Phrase::own("Cut off while working on ").names(&unknown, NAMED);
-        lines.push(phrase.and(": whether they exist is known to the provider only").markdown());
+        let phrase = match story::taken_over(&apply.events) {
+            Some((by, actor)) => phrase.then(story::found_out(by, actor)),
+            None => phrase.and(": whether they exist is known to the provider only"),
+        };
+        lines.push(phrase.markdown());
     }
     (!lines.is_empty()).then(|| Node::block(Rank::Vital, "object left behind", Block::list(&lines)))
 }
@@ -140,7 +144,7 @@ fn left_behind(apply: &ApplyView, status: &Status) -> Option<Node> {
 /// What to do now: what kl was told, else what follows from the result.
 fn next(apply: &ApplyView, status: &Status) -> Option<Node> {
     // What the job was told to do has been done since.
-    let settled = matches!(status, Status::Settled(_));
+    let settled = matches!(status, Status::Settled(_)) || made(apply, status).is_some();
     let steps = if apply.next.is_empty() || settled { advice(apply, status) } else { apply.next.clone() };
     (!steps.is_empty()).then(|| {
         let lines: Vec<Inline> = steps.iter().map(|step| Inline::hint(step)).collect();
@@ -156,15 +160,27 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
         return Vec::new();
     };
     let id = run.id;
+    if let Some(made) = made(apply, status) {
+        return vec![made];
+    }
     match status {
-        Status::Conflict(_) => conflict::hints(&run.conflict),
-        Status::Refused => vec![
-            "Plan the change again in a new request, and review what it says now; nothing is left to clean up"
-                .to_owned(),
-            format!("`kl show {id}` tells what changed, and by whom"),
-        ],
+        Status::Conflict(_) => blocked(apply, run),
+        Status::Refused => {
+            let planned_again = apply.events.iter().any(|one| matches!(one.event, RunEvent::Replanned { .. }));
+            let hints = conflict::stale_hints().into_iter().take(if planned_again { 1 } else { 2 });
+            let seen = format!("`kl show {id}` tells what changed, and by whom; nothing is left to clean up");
+            hints.map(str::to_owned).chain([seen]).collect()
+        }
         Status::Settled(_) => vec!["Run the job again, or plan again, for what is left to do".to_owned()],
-        Status::Lost if !began(apply) => vec!["Run the job again: nothing was changed".to_owned()],
+        Status::Lost if quarantined(apply).is_empty() => {
+            let spec = run.spec.map_or_else(|| "kl-plan.json".to_owned(), |spec| spec.to_string());
+            vec![
+                format!(
+                    "`kl history --since-plan {spec}` says whether the plan still holds: somebody else had its rows"
+                ),
+                "Where it does, run the job again; nothing is left to clean up".to_owned(),
+            ]
+        }
         Status::Quarantined | Status::Lost => vec![
             format!("`kl recover {id}` takes what was really changed into the state, and frees it"),
             format!("`kl recover {id} --discard` frees it without that, once the objects are cleaned up by hand"),
@@ -178,9 +194,27 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
     }
 }
 
-/// Whether Terraform began to change real objects.
-fn began(apply: &ApplyView) -> bool {
-    apply.events.iter().any(|recorded| matches!(recorded.event, RunEvent::ApplyStarted))
+/// That the change was made after all, where nothing of this run is left to be recovered.
+fn made(apply: &ApplyView, status: &Status) -> Option<String> {
+    let kept = !matches!(status, Status::Settled(_)) && !quarantined(apply).is_empty();
+    let made = apply.today.as_ref().filter(|_| !kept)?.made.as_ref()?;
+    let how =
+        if made.planned_again { "the change was planned again, and applied" } else { "the same spec was applied" };
+    Some(format!("Nothing is left to do: {how} as serial {} by {}, run {}", made.serial, made.actor, made.run))
+}
+
+/// What to do about what stood in the way: whether it still does is looked up, where it can be.
+fn blocked(apply: &ApplyView, run: &Run) -> Vec<String> {
+    match &apply.today {
+        None => conflict::hints(&run.conflict),
+        Some(today) if today.in_the_way.is_empty() => {
+            vec!["What stood in the way is gone by now: apply again; a plan that no longer holds is refused".to_owned()]
+        }
+        Some(today) => {
+            let first = format!("Still in the way: {}", conflict::title(&today.in_the_way));
+            std::iter::once(first).chain(conflict::hints(&today.in_the_way)).collect()
+        }
+    }
 }
 
 /// The run's story: a picture beside other runs, and every step in words.
@@ -193,7 +227,7 @@ fn timeline(apply: &ApplyView, place: &Place) -> Option<Node> {
     }
     let mut table = Table::new(&["After", "Step"]);
     for recorded in &apply.events {
-        if let Some(told) = story::told(&recorded.event) {
+        if let Some(told) = story::told_since(&recorded.event, &apply.events) {
             let sign = match told.tone.sign() {
                 "" => Inline::default(),
                 sign => Inline::own(sign).own_and(" "),

@@ -67,7 +67,8 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
             let writes = write.iter().map(|row| changed(row, "it writes this row"));
             writes.chain(read.iter().map(|row| changed(row, "it reads this row"))).collect()
         }
-        RunEvent::Waiting { behind } => behind.iter().map(|run| other(story, *run, None)).collect(),
+        RunEvent::Refused { .. } => blockers(&story.run.conflict),
+        RunEvent::Waiting { behind, .. } => behind.iter().map(|run| other(story, *run, None)).collect(),
         RunEvent::Reclaimed { from: run } | RunEvent::Recovers { of: run } | RunEvent::TakenOver { by: run, .. } => {
             vec![other(story, *run, None)]
         }
@@ -156,9 +157,13 @@ pub(super) fn resources(events: &[RecordedEvent]) -> Option<Point> {
     for recorded in events {
         let RunEvent::Resource { address, action, step, elapsed_seconds } = &recorded.event else { continue };
         let line = || Phrase::name_of(address.clone()).and(format!(": {action}, {elapsed_seconds}s"));
+        let broken = || {
+            let line = Phrase::toned(Tone::Alarm, "failed").and(": ").name(address.clone());
+            line.and(format!(", {action}, after {elapsed_seconds}s"))
+        };
         match step {
             ResourceStep::Finished => done.push(line()),
-            ResourceStep::Failed => failed.push(line()),
+            ResourceStep::Failed => failed.push(broken()),
             ResourceStep::Started | ResourceStep::Progress => continue,
         }
         seconds = seconds.max(*elapsed_seconds);
@@ -200,7 +205,7 @@ pub(super) fn outcome(story: &RunFacts) -> Vec<Point> {
             RunStatus::Noop | RunStatus::DryRun => Tone::Good,
             _ => Tone::Alarm,
         };
-        let reason = run.error.as_deref().or_else(|| ended_because(&story.apply.events));
+        let reason = run.error.as_deref().or_else(|| ended_because(&story.apply.events, run.status));
         let why = reason.into_iter().flat_map(str::lines).map(|line| Phrase::default().prose(line)).collect();
         points.push(point(Topic::Outcome, tone, phrase, why));
     } else {

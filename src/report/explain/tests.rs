@@ -4,9 +4,11 @@ use super::*;
 use crate::domain::address::Address;
 use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::plan::action::Action;
+use crate::domain::run::event::{Holder, ResourceStep};
 use crate::domain::run::fidelity::fidelity;
 use crate::domain::state::{RowKey, Touched};
-use crate::report::fixture::{Plan, apply, beginning, blocker, changed_row, entry, run};
+use crate::report::fixture::{Plan, actor, apply, beginning, blocker, changed_row, entry, run, run_id};
+use crate::report::view::{Made, Today};
 
 fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
     let apply = apply(run.clone(), events);
@@ -50,7 +52,7 @@ fn a_commit_names_its_neighbours_and_whether_it_was_exact() {
 fn a_refusal_says_who_and_what_to_do() {
     let mut refused = run(RunStatus::Conflict);
     refused.conflict = vec![blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"])];
-    let waited = vec![(600, RunEvent::Waiting { behind: vec![refused.conflict[0].reservation.run] })];
+    let waited = vec![(600, RunEvent::Waiting { behind: vec![refused.conflict[0].reservation.run], who: Vec::new() })];
     insta::assert_snapshot!(told(&facts(refused, waited)));
 }
 
@@ -62,6 +64,102 @@ fn a_stale_plan_says_which_rows_and_by_whom() {
         revalidate: false,
     };
     insta::assert_snapshot!(told(&facts(run(RunStatus::Stale), vec![(601, failed)])));
+}
+
+#[test]
+fn what_a_recovery_has_looked_at_is_no_alarm_any_more() {
+    let cut = || (605, RunEvent::InFlight { addresses: vec!["aws_vpc.main".to_owned()] });
+    let text = told(&facts(run(RunStatus::Failed), vec![cut()]));
+    assert!(text.contains("! Cut off while working on aws_vpc.main: look at the provider"), "{text}");
+    let taken = (700, RunEvent::TakenOver { by: run_id(12), actor: actor("judy") });
+    let story = facts(run(RunStatus::Failed), vec![cut(), taken]);
+    let text = told(&story);
+    let line = format!(
+        "Cut off while working on aws_vpc.main; the recovery by judy has looked what became of it: kl explain {}",
+        run_id(12)
+    );
+    assert!(text.contains(&line) && !text.contains("look at the provider"), "{text}");
+    let shown = anstream::adapter::strip_str(
+        &crate::report::envelope::page(&story, crate::report::envelope::Shown { after: 0, limit: 100 }).terminal(),
+    )
+    .to_string();
+    assert!(shown.contains(&line) && !shown.contains("look at the provider"), "{shown}");
+}
+
+#[test]
+fn of_what_terraform_did_what_failed_is_marked() {
+    let step = |address: &str, step| RunEvent::Resource {
+        address: address.to_owned(),
+        action: "create".to_owned(),
+        step,
+        elapsed_seconds: 2,
+    };
+    let events = vec![(605, step("b.one", ResourceStep::Finished)), (606, step("b.two", ResourceStep::Failed))];
+    let story = facts(run(RunStatus::Failed), events);
+    let text = told(&story);
+    assert!(text.contains("! failed: b.two, create, after 2s\n      b.one: create, 2s"), "{text}");
+    assert!(document(&story).to_string().contains("! failed: b.two, create, after 2s"));
+}
+
+#[test]
+fn the_advice_is_for_today() {
+    let mut refused = run(RunStatus::Conflict);
+    refused.conflict = vec![blocker("aws_vpc.main", HeldAs::Quarantine, &["aws_vpc.main"])];
+    let mut story = facts(refused, Vec::new());
+    assert!(told(&story).contains("Refused: aws_vpc.main is quarantined by bob"));
+    story.apply.today = Some(Today::default());
+    let text = told(&story);
+    assert!(
+        text.contains("What stood in the way is gone by now: apply again") && !text.contains("kl recover"),
+        "{text}"
+    );
+    let in_the_way = vec![blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"])];
+    story.apply.today = Some(Today { made: None, in_the_way });
+    assert!(told(&story).contains("Still in the way: aws_vpc.main is reserved by bob"));
+    let made = |planned_again| Some(Made { serial: Serial(50), run: run_id(12), actor: actor("bob"), planned_again });
+    story.apply.today = Some(Today { made: made(false), in_the_way: Vec::new() });
+    let done = format!("Nothing is left to do: the same spec was applied as serial 50 by bob, run {}", run_id(12));
+    assert!(told(&story).ends_with(&format!("What to do now\n  · {done}\n")), "{}", told(&story));
+    let mut stale = facts(run(RunStatus::Stale), Vec::new());
+    assert!(told(&stale).contains("--on-stale revalidate"));
+    stale.apply.today = Some(Today { made: made(true), in_the_way: Vec::new() });
+    assert!(told(&stale).contains("the change was planned again, and applied as serial 50 by bob"));
+}
+
+#[test]
+fn what_is_checked_before_and_after_waiting_is_told_once() {
+    let failed =
+        || RunEvent::StaleCheckFailed { read: Vec::new(), write: vec![changed_row("aws_subnet.a")], revalidate: true };
+    let text = told(&facts(run(RunStatus::Committed), vec![(601, failed()), (602, failed())]));
+    assert_eq!(text.matches("Changed since the plan").count(), 1, "{text}");
+}
+
+#[test]
+fn who_waited_in_vain_or_only_looked_is_told_apart() {
+    let mut refused = run(RunStatus::Conflict);
+    refused.conflict = vec![blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"])];
+    let title = conflict::title(&refused.conflict);
+    let who = vec![Holder { run: run_id(12), actor: actor("bob") }];
+    let waits = RunEvent::Waiting { behind: vec![run_id(12)], who };
+    let gave_up = RunEvent::Refused { title: title.clone(), waited_seconds: Some(2), dry_run: true };
+    let text = told(&facts(refused, vec![(600, waits), (602, gave_up)]));
+    assert!(text.contains(&format!("… Waiting in turn behind bob (run {})", run_id(12))), "{text}");
+    let line = format!("! Refused, in a dry run: {title}; it had waited in turn for 2s, and gave up");
+    assert!(text.contains(&line), "{text}");
+    assert_eq!(text.matches("Refused").count(), 1, "{text}");
+}
+
+#[test]
+fn a_reason_of_several_lines_and_the_signs_of_a_timeline_can_be_read() {
+    let mut failed = run(RunStatus::Failed);
+    failed.error = Some("terraform apply failed: exit code 1\n  local-exec: no such file\n".to_owned());
+    let story = facts(failed, vec![(603, RunEvent::LeaseLost { to: None })]);
+    let page = crate::report::envelope::page(&story, crate::report::envelope::Shown { after: 0, limit: 100 });
+    let text = anstream::adapter::strip_str(&page.terminal()).to_string();
+    assert!(text.contains("terraform apply failed: exit code 1; local-exec: no such file\n"), "{text}");
+    let markdown = page.markdown();
+    assert!(markdown.contains("exit code 1; local-exec: no such file"), "{markdown}");
+    assert!(markdown.contains("**!** The lease had ended"), "{markdown}");
 }
 
 #[test]
@@ -114,7 +212,7 @@ fn a_version_is_what_was_planned_or_it_is_told_what_is_not() {
 
 #[test]
 fn a_lost_run_says_who_took_its_rows() {
-    let mut story = facts(run(RunStatus::Lost), vec![(700, RunEvent::LeaseLost)]);
+    let mut story = facts(run(RunStatus::Lost), vec![(700, RunEvent::LeaseLost { to: None })]);
     let taker = story.apply.beside[0].run;
     story.later = vec![Later { run: taker, met: Met::Took }];
     let text = told(&story);

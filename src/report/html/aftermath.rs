@@ -37,6 +37,8 @@ pub(super) struct Meeting {
     pub(super) became: Told,
     /// Whether somebody still has to do something.
     pub(super) open: bool,
+    /// The last run for the same change: meetings of one change that are open are one thing to do.
+    pub(super) change: RunId,
 }
 
 /// What happened to a run.
@@ -107,11 +109,12 @@ struct Book<'r> {
 impl Book<'_> {
     fn of(&self, place: usize) -> Vec<Meeting> {
         let view = &self.runs[place];
+        let change = self.later(place).last().map_or(view.run.id, |last| last.run.id);
         let mut found = Vec::new();
         let mut meet = |at, what, all: Vec<By>, (became, open): (Told, bool)| {
             let more = all.len().saturating_sub(BY);
             let by = all.into_iter().take(BY).collect();
-            found.push(Meeting { run: view.run.id, at, what, by, more, became, open });
+            found.push(Meeting { run: view.run.id, at, what, by, more, became, open, change });
         };
         let refused = !view.run.conflict.is_empty();
         if let (Some((at, until)), false) = (view.waited, refused) {
@@ -127,7 +130,7 @@ impl Book<'_> {
                     .and(row.run.and_then(|run| self.request(run)).map(|of| format!(" for {of}")).unwrap_or_default()),
             };
             let (what, became) = if overtaken.revalidate {
-                (What::Revalidated, revalidated(view))
+                (What::Revalidated, self.revalidated(place))
             } else {
                 (What::Overtaken, self.taken_up(place))
             };
@@ -286,6 +289,25 @@ impl Book<'_> {
         }
     }
 
+    /// What came of planning again; and, where it was refused by that, whether the change was made later.
+    fn revalidated(&self, place: usize) -> (Told, bool) {
+        let view = &self.runs[place];
+        let line =
+            Phrase::own("Planned again: ").strong(view.replanned.clone().unwrap_or_else(|| "not yet".to_owned()));
+        let status = view.run.status;
+        let (tone, phrase) = match view.run.result_serial {
+            Some(serial) => (Tone::Good, line.and(format!("; committed as serial {serial}"))),
+            None if view.went_well() => (Tone::Good, line.and("; there was nothing to do")),
+            None if !status.ended() => (Tone::Waits, line.and("; still at work")),
+            None => {
+                let (later, open) = self.taken_up(place);
+                let line = line.and("; not applied: ").then(cells::status(status)).and(". ");
+                return (Told { tone: later.tone, phrase: line.then(later.phrase) }, open);
+            }
+        };
+        (Told { tone, phrase }, false)
+    }
+
     /// What became of objects that were changed without a commit, as the run's own timeline has it.
     fn cleaned_up(&self, view: &RunView) -> (Told, bool) {
         let id = view.run.id;
@@ -346,16 +368,4 @@ fn want_the_same(ours: &RunView, theirs: &RunView) -> bool {
     };
     let theirs = writes(theirs);
     writes(ours).iter().any(|pattern| theirs.iter().any(|other| pattern.intersects(other)))
-}
-
-/// What came of planning again.
-fn revalidated(view: &RunView) -> (Told, bool) {
-    let line = Phrase::own("Planned again: ").strong(view.replanned.clone().unwrap_or_else(|| "not yet".to_owned()));
-    let status = view.run.status;
-    match view.run.result_serial {
-        Some(serial) => (Told { tone: Tone::Good, phrase: line.and(format!("; committed as serial {serial}")) }, false),
-        None if view.went_well() => (Told { tone: Tone::Good, phrase: line.and("; there was nothing to do") }, false),
-        None if !status.ended() => (Told { tone: Tone::Waits, phrase: line.and("; still at work") }, false),
-        None => (Told { tone: Tone::Alarm, phrase: line.and("; not applied: ").then(cells::status(status)) }, true),
-    }
 }

@@ -82,6 +82,7 @@ fn meeting(meeting: &Meeting, places: &HashMap<RunId, usize>) -> Value {
         "more": meeting.more,
         "became": embed::told(&meeting.became),
         "open": meeting.open,
+        "change": places.get(&meeting.change),
     })
 }
 

@@ -149,6 +149,29 @@ fn an_overtaken_plan_is_planned_again() {
 }
 
 #[test]
+fn a_change_that_was_refused_again_and_again_is_one_thing_to_do_until_it_is_made() {
+    let stale = |revalidate| {
+        (101, RunEvent::StaleCheckFailed { read: Vec::new(), write: vec![changed_row("aws_vpc.main")], revalidate })
+    };
+    let refused = |number: u128, revalidate| {
+        view(of(number, 100 * i64::try_from(number).unwrap(), RunStatus::Stale), vec![stale(revalidate)])
+    };
+    let open = |runs: &[RunView]| {
+        let open: Vec<crate::domain::id::RunId> =
+            met(runs).iter().filter(|one| one.open).map(|one| one.change).collect();
+        open.into_iter().collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let tries = [refused(2, false), refused(3, true), refused(4, true)];
+    assert_eq!((met(&tries).len(), open(&tries)), (3, 1));
+    let mut runs = tries.to_vec();
+    runs.push(view(of(5, 500, RunStatus::Committed), vec![stale(true)]));
+    assert_eq!(open(&runs), 0);
+    let told: Vec<String> = met(&runs).iter().map(|one| one.became.phrase.bare()).collect();
+    assert!(told[1].contains("not applied: ! stale. Applied again at"), "{told:?}");
+    assert!(told[1].ends_with("as serial 50"), "{told:?}");
+}
+
+#[test]
 fn outside_of_requests_the_same_actor_and_the_same_rows_count() {
     let alone = |mut run: Run| {
         run.origin = Origin::default();
@@ -171,7 +194,7 @@ fn outside_of_requests_the_same_actor_and_the_same_rows_count() {
 
 #[test]
 fn who_waited_went_on_or_not() {
-    let waits = || (110, RunEvent::Waiting { behind: vec![run_id(1)] });
+    let waits = || (110, RunEvent::Waiting { behind: vec![run_id(1)], who: Vec::new() });
     let reserved = (170, RunEvent::Reserved { writes: 1, reads: 0, expires_at: None, beside: Vec::new() });
     let mut run = of(2, 100, RunStatus::Committed);
     run.ended_at = Some(at(200));

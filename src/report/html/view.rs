@@ -97,7 +97,7 @@ impl RunView {
 
     fn note(&mut self, at: DateTime<Utc>, event: &RunEvent) {
         match event {
-            RunEvent::Waiting { behind } => {
+            RunEvent::Waiting { behind, .. } => {
                 self.waited.get_or_insert((at, None));
                 self.behind.extend(behind.iter().filter(|run| !self.behind.contains(run)).copied().collect::<Vec<_>>());
             }

@@ -3,7 +3,8 @@
 use super::fixture::{Fixture, LEASE, blocked, claims, commit, granted, pattern, write};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::{Claim, HeldAs, Relation};
-use crate::domain::run::event::{Neighbour, RunEvent};
+use crate::domain::id::Actor;
+use crate::domain::run::event::{Holder, Neighbour, RunEvent};
 use crate::domain::run::{RunEnd, RunStatus};
 use crate::store::model::Checkpoint;
 use crate::store::{Acquired, Ask, StoreError};
@@ -117,8 +118,11 @@ pub(super) async fn an_ended_lease_is_taken_by_who_needs_it(f: &Fixture) {
     let lost = f.store.run_find(alice).await.unwrap();
     assert_eq!(lost.status, RunStatus::Lost);
     assert!(lost.ended_at.is_some());
+    let taken = format!("its lease had ended, and run {carol} by carol has taken its reservations");
+    assert_eq!(lost.error.as_deref(), Some(taken.as_str()));
     let told = |events: Vec<crate::domain::run::event::RecordedEvent>| events.last().unwrap().event.clone();
-    assert_eq!(told(f.store.event_list(alice).await.unwrap()), RunEvent::LeaseLost);
+    let to = Some(Holder { run: carol, actor: Actor("carol".to_owned()) });
+    assert_eq!(told(f.store.event_list(alice).await.unwrap()), RunEvent::LeaseLost { to });
     assert_eq!(told(f.store.event_list(carol).await.unwrap()), RunEvent::Reclaimed { from: alice });
 }
 

@@ -452,12 +452,21 @@ pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
     f.store.checkpoint_put(run, &saved).await.unwrap();
     f.store.run_abort(run, &Actor("carol".to_owned())).await.unwrap();
 
+    let carol = f.held(state, "carol", "w b.x").await.run();
     // One that is cut off leaves the quarantine to the next.
     let first = f.run(state, "alice").await;
     adopted(f.store.quarantine_adopt(first, run, LEASE).await.unwrap());
     assert_eq!(f.store.checkpoint_find(first).await.unwrap(), Some(saved));
     let told = |run| async move { f.store.event_list(run).await.unwrap().pop().unwrap().event };
-    assert_eq!(told(first).await, RunEvent::Recovers { of: run });
+    // What it has, and who was at work meanwhile, is on record as of any other run.
+    let recovery = f.store.run_find(first).await.unwrap();
+    assert_eq!(recovery.claims, claims("w a.x"));
+    let Some([before, last]) = f.store.event_list(first).await.unwrap().last_chunk::<2>().cloned() else {
+        panic!("two events");
+    };
+    assert_eq!(before.event, RunEvent::Recovers { of: run });
+    let RunEvent::Reserved { writes: 1, reads: 0, beside, .. } = last.event else { panic!("{last:?}") };
+    assert_eq!(beside.iter().map(|one| one.run).collect::<Vec<_>>(), [carol]);
     assert_eq!(told(run).await, RunEvent::TakenOver { by: first, actor: Actor("alice".to_owned()) });
     blocked(f.ask(state, "bob", "w a.x").await.1);
     let twice = f.store.quarantine_adopt(f.run(state, "dave").await, run, LEASE).await;
@@ -470,7 +479,7 @@ pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
     let second = f.run(state, "alice").await;
     let held = adopted(f.store.quarantine_adopt(second, first, LEASE).await.unwrap());
     f.store.run_commit(&held, &commit(vec![write("a.x={}")])).await.unwrap();
-    assert!(f.store.reservation_list(state).await.unwrap().is_empty());
+    assert!(f.store.reservation_list(state).await.unwrap().iter().all(|one| one.run == carol));
     let ended = Ask { run: second, claims: claims("w a.x"), lease: LEASE, queue: false };
     let late = f.store.reservation_acquire(&ended).await.unwrap_err();
     assert!(matches!(&late, StoreError::LeaseLost { status, .. } if status == "committed"), "{late:?}");

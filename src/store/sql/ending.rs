@@ -4,7 +4,7 @@ use super::runs::Locked;
 use super::{Connection, bulk, reservations, runs, timeline, workplaces};
 use crate::domain::address::Pattern;
 use crate::domain::id::{Actor, RunId};
-use crate::domain::run::event::RunEvent;
+use crate::domain::run::event::{Holder, RunEvent};
 use crate::domain::run::{RunEnd, RunKind, RunStatus};
 use crate::store::StoreError;
 use crate::store::decide::{self, Unreleased};
@@ -30,7 +30,8 @@ pub(super) async fn abort(db: &mut Connection, run: RunId, by: &Actor) -> Result
         return Ok(before);
     }
     let standing = reservations::standing(db, locked.state.id).await?;
-    cut_off(db, run, &standing, RunStatus::Aborted, RunEvent::Aborted { by: by.clone() }).await?;
+    let end = RunEnd::plain(RunStatus::Aborted);
+    cut_off(db, run, &standing, &end, RunEvent::Aborted { by: by.clone() }).await?;
     Ok(before)
 }
 
@@ -58,9 +59,21 @@ async fn settle(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Re
     timeline::append(db, run, &[RunEvent::Quarantined { addresses }]).await
 }
 
-/// Ends a run whose lease has ended and whose reservations somebody else asks for.
-pub(super) async fn lose(db: &mut Connection, run: RunId, standing: &[Unreleased]) -> Result<(), Fault> {
-    cut_off(db, run, standing, RunStatus::Lost, RunEvent::LeaseLost).await
+/// Ends a run whose lease has ended, and whose reservations somebody else asks for; or nobody, when it was left behind.
+pub(super) async fn lose(
+    db: &mut Connection,
+    run: RunId,
+    standing: &[Unreleased],
+    to: Option<Holder>,
+) -> Result<(), Fault> {
+    let error = match &to {
+        Some(taker) => {
+            format!("its lease had ended, and run {} by {} has taken its reservations", taker.run, taker.actor)
+        }
+        None => "its lease had ended, and nobody was left to renew it".to_owned(),
+    };
+    let end = RunEnd { error: Some(error), ..RunEnd::plain(RunStatus::Lost) };
+    cut_off(db, run, standing, &end, RunEvent::LeaseLost { to }).await
 }
 
 /// Ends a run that cannot say itself what it has changed: its checkpoint does.
@@ -68,7 +81,7 @@ async fn cut_off(
     db: &mut Connection,
     run: RunId,
     standing: &[Unreleased],
-    status: RunStatus,
+    end: &RunEnd,
     event: RunEvent,
 ) -> Result<(), Fault> {
     let before = timeline::checkpoint_find(db, run).await?;
@@ -95,7 +108,7 @@ async fn cut_off(
         events.push(RunEvent::InFlight { addresses: in_flight });
     }
     timeline::append(db, run, &events).await?;
-    runs::set_ended(db, run, &RunEnd::plain(status)).await
+    runs::set_ended(db, run, end).await
 }
 
 /// Releases a run's reservations, except those to write rows that it changed. Returns the patterns of those.

@@ -9,7 +9,7 @@ use crate::domain::address::Pattern;
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Claim, HeldAs, blockers};
 use crate::domain::id::{Actor, RunId, Serial, StateId};
-use crate::domain::run::event::RunEvent;
+use crate::domain::run::event::{Holder, RunEvent};
 use crate::domain::run::{NewRun, RunEnd, RunStatus};
 use crate::store::decide::{self, Unreleased};
 use crate::store::fault::Fault;
@@ -32,7 +32,8 @@ pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo, que
     let claims = [Claim::write(Pattern::Everything)];
     let reclaimed = decide::ended_in_the_way(run, &claims, &found, now);
     for loser in &reclaimed {
-        ending::lose(db, *loser, &found).await?;
+        let taker = Holder { run, actor: new.actor.clone() };
+        ending::lose(db, *loser, &found, Some(taker)).await?;
     }
     let found = if reclaimed.is_empty() { found } else { reservations::standing(db, state).await? };
     // Everybody who waits now asked before somebody who has no place in the queue.

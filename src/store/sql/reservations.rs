@@ -11,7 +11,7 @@ use super::{Connection, bulk, ending, locks, runs, states, timeline};
 use crate::domain::coordination::reservation::{AccessMode, Claim, HeldAs, Reservation, blockers};
 use crate::domain::id::{Actor, RunId, StateId};
 use crate::domain::run::RunStatus;
-use crate::domain::run::event::RunEvent;
+use crate::domain::run::event::{Holder, RunEvent};
 use crate::store::codec::{self, ReservationColumns};
 use crate::store::decide::{self, Unreleased};
 use crate::store::fault::Fault;
@@ -56,7 +56,8 @@ pub(super) async fn acquire(db: &mut Connection, ask: &Ask) -> Result<Acquired, 
     locks::gave_up(db, &left).await?;
     let reclaimed = decide::ended_in_the_way(ask.run, &claims, &found, now);
     for loser in &reclaimed {
-        ending::lose(db, *loser, &found).await?;
+        let taker = Holder { run: locked.run.id, actor: locked.run.actor.clone() };
+        ending::lose(db, *loser, &found, Some(taker)).await?;
         timeline::append(db, ask.run, &[RunEvent::Reclaimed { from: *loser }]).await?;
     }
     let found = if reclaimed.is_empty() { found } else { standing(db, state).await? };
@@ -203,7 +204,8 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
     // A quarantine that came late stands beside what others have got meanwhile.
     let reclaimed = decide::ended_in_the_way(run, &claims, &found, now);
     for loser in &reclaimed {
-        ending::lose(db, *loser, &found).await?;
+        let taker = Holder { run: locked.run.id, actor: locked.run.actor.clone() };
+        ending::lose(db, *loser, &found, Some(taker)).await?;
         timeline::append(db, run, &[RunEvent::Reclaimed { from: *loser }]).await?;
     }
     let found = if reclaimed.is_empty() { found } else { standing(db, state).await? };
@@ -216,7 +218,12 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
     bulk::release(db, &ids(&kept)).await?;
     bulk::insert_reservations(db, state, run, &claims.iter().collect::<Vec<_>>(), place, Some(now), expires_at).await?;
     timeline::checkpoint_copy(db, of, run).await?;
-    timeline::append(db, run, &[RunEvent::Recovers { of }]).await?;
+    // What it has now is what it asked for, and who else is at work meanwhile belongs to its story as to any other's.
+    runs::set_claims(db, run, &claims).await?;
+    let writes = claims.iter().filter(|claim| claim.mode == AccessMode::Write).count();
+    let (reads, beside) = (claims.len() - writes, decide::beside(run, &claims, &found));
+    let reserved = RunEvent::Reserved { writes, reads, expires_at: Some(expires_at), beside };
+    timeline::append(db, run, &[RunEvent::Recovers { of }, reserved]).await?;
     timeline::append(db, of, &[RunEvent::TakenOver { by: run, actor: locked.run.actor.clone() }]).await?;
     remember_count(db, run).await?;
     runs::set_status(db, run, decide::forward(locked.run.status, RunStatus::Reserved)).await?;

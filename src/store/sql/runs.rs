@@ -5,6 +5,7 @@ use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use super::{Connection, states};
+use crate::domain::coordination::reservation::Claim;
 use crate::domain::id::{RunId, SpecId, StateId};
 use crate::domain::request::RequestRef;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
@@ -249,6 +250,12 @@ pub(super) async fn lock(db: &mut Connection, id: RunId) -> Result<Locked, Fault
 /// Moves a live run on, under the lock of its state.
 pub(super) async fn set_status(db: &mut Connection, run: RunId, status: RunStatus) -> Result<(), Fault> {
     query("UPDATE runs SET status = $2 WHERE id = $1").bind(Id(run.0)).bind(status.word()).execute(db).await?;
+    Ok(())
+}
+
+/// Records what a run has reserved where that was not known when it began, under the lock of its state.
+pub(super) async fn set_claims(db: &mut Connection, run: RunId, claims: &[Claim]) -> Result<(), Fault> {
+    query("UPDATE runs SET claims = $2 WHERE id = $1").bind(Id(run.0)).bind(codec::json(&claims)?).execute(db).await?;
     Ok(())
 }
 

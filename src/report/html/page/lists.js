@@ -39,10 +39,11 @@ const renderMeetings = () => {
       el("span", { class: `tone ${tone}` }, `${sign} ${words}`), el("ul", { class: "by" }, ...by),
       [one.open ? el("span", { class: "tone careful" }, "still open") : "", " ", told(one.became)]], one.run === selected ? "picked" : null);
   });
-  const open = all.filter((one) => one.open).length;
+  // Several meetings of one change are one thing to do.
+  const open = new Set(all.filter((one) => one.open).map((one) => one.change)).size;
   const more = all.length - body.length;
   get("conflicts").replaceChildren(
-    el("p", { class: "muted" }, all.length ? `${count(all.length, "meeting")}, ${open ? `${open} still open` : "none of them still open"}.` : "None of these runs met another one's work."),
+    el("p", { class: "muted" }, all.length ? `${count(all.length, "meeting")}, ${open ? `${count(open, "change")} still open` : "none of them still open"}.` : "None of these runs met another one's work."),
     ...(all.length ? [table(null, head, body)] : []),
     ...(more > 0 ? [el("button", { type: "button", class: "more", onclick: () => { meetingRows += 200; renderMeetings(); } }, `Show ${Math.min(200, more)} of ${more} more`)] : []));
 };
