@@ -25,10 +25,11 @@ pub async fn by_same_spec(
     let mut done = Done::default();
     let early = |serial: Serial| up_to.is_none_or(|last| serial <= last);
     for change in stale::changes(ctx.store.as_ref(), state, spec).await? {
-        if change.spec == Some(spec.id) && early(change.serial) {
-            done.last = done.last.max(Some((change.serial, change.run)));
+        let newest = &change.newest.version;
+        if newest.spec == Some(spec.id) && early(newest.serial) {
+            done.last = done.last.max(Some((newest.serial, newest.run)));
             let address = change.key.address_text();
-            if change.gone && matches!(change.key, RowKey::Object { deposed: None, .. }) {
+            if change.gone() && matches!(change.key, RowKey::Object { deposed: None, .. }) {
                 done.gone.insert(address.clone());
             }
             done.changed.insert(address);

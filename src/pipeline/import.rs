@@ -158,7 +158,11 @@ async fn undoes(ctx: &Context, trunk: &Snapshot, document: &StateDocument) -> Re
     let undone = incoming::undone(&ours, document);
     let mut versions: BTreeMap<Serial, (&RowChange, Vec<String>)> = BTreeMap::new();
     for change in changed.iter().filter(|change| undone.contains(&change.key)) {
-        versions.entry(change.serial).or_insert_with(|| (change, Vec::new())).1.push(change.key.to_string());
+        versions
+            .entry(change.newest.version.serial)
+            .or_insert_with(|| (change, Vec::new()))
+            .1
+            .push(change.key.to_string());
     }
     let told: Vec<String> = versions.values().map(|(change, rows)| version(change, rows)).collect();
     Ok((!told.is_empty()).then(|| shortened(&told, "; ")))
@@ -180,8 +184,13 @@ async fn newest_import(ctx: &Context, state: StateId) -> Result<Serial, KlError>
 }
 
 fn version(change: &RowChange, rows: &[String]) -> String {
-    let run = change.run.map(|run| format!("run {run}, ")).unwrap_or_default();
-    format!("serial {} ({run}by {}): {}", change.serial, change.actor, shortened(rows, ", "))
+    let run = change.newest.version.run.map(|run| format!("run {run}, ")).unwrap_or_default();
+    format!(
+        "serial {} ({run}by {}): {}",
+        change.newest.version.serial,
+        change.newest.version.actor,
+        shortened(rows, ", ")
+    )
 }
 
 /// The first of many, and how many more there are.

@@ -1,6 +1,6 @@
 //! What happened to rows: since a plan, in the life of one resource across its moves, and who changed each one last.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
@@ -9,14 +9,13 @@ use crate::domain::coordination::reservation::Claim;
 use crate::domain::coordination::staleness::classify;
 use crate::domain::id::{Serial, StateId};
 use crate::domain::plan::spec::PlanSpec;
-use crate::domain::run::event::ChangedRow;
-use crate::domain::state::difference::changed_attributes;
-use crate::domain::state::{Body, RowKey, Touched};
+use crate::domain::state::{RowKey, Touched};
 use crate::error::KlError;
-use crate::report::life::{Blame, Cause, Change, Meaning, Moment, SincePlan};
+use crate::report::life::{self as told, Blame, Cause, Change, Meaning, Moment, SincePlan};
 use crate::store::model::{OriginQuery, RowChange, RowMark, RowOrigin, Source, StateHead, Version};
 use crate::store::{Store, StoreError};
 
+use super::intervening::{self, Step};
 use super::moves::{self, Records};
 use super::stale;
 
@@ -29,53 +28,53 @@ const SKIPPED: u32 = 1000;
 /// So many moves of one resource are followed forwards.
 const MOVES: usize = 100;
 
-/// What changed in a state since a plan was made, sorted by what it means for the plan (design §8).
+/// What changed in a state since a plan was made, sorted by what it means for the plan (design §8): the rows with
+/// the versions that changed them, those first that matter most to it.
 pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) -> Result<SincePlan, KlError> {
-    let changes = stale::changes(store, head.id, spec).await?;
-    let changes: Vec<RowChange> = changes.into_iter().filter(|change| change.spec != Some(spec.id)).collect();
-    let keys: HashSet<RowKey> = changes.iter().map(|change| change.key.clone()).collect();
-    let (before, after) = if changes.is_empty() {
-        (HashMap::new(), HashMap::new())
-    } else {
-        (bodies(store, head.id, Some(spec.state.serial), &keys).await?, bodies(store, head.id, None, &keys).await?)
-    };
+    let changes = stale::by_others(stale::changes(store, head.id, spec).await?, spec);
     let moves = moves_since(store, head, spec, &changes).await?;
-    let row = |change: &RowChange| ChangedRow {
-        row: change.key.to_string(),
-        serial: change.serial,
-        run: change.run,
-        actor: change.actor.clone(),
-    };
-    let sorted = classify(&spec.claims(), changes.iter().map(|change| (change.key.clone(), row(change))).collect());
-    let by_name: HashMap<String, RowChange> =
-        changes.into_iter().map(|change| (change.key.to_string(), change)).collect();
-    let classes = [(Meaning::Write, sorted.write), (Meaning::Read, sorted.read), (Meaning::Outside, sorted.outside)];
-    let mut found = Vec::new();
-    for (meaning, rows) in classes {
-        for row in rows {
-            let Some(change) = by_name.get(&row.row) else { continue };
-            let (from, to) = moves.of(&change.key);
-            let source = from.clone().map_or_else(|| change.key.clone(), RowKey::object);
-            let touched = match (before.contains_key(&change.key), after.contains_key(&change.key)) {
-                (true, true) => Touched::Changed,
-                (false, true) => Touched::Created,
-                (_, false) => Touched::Removed,
-            };
-            let passed = !before.contains_key(&change.key) && touched == Touched::Removed;
-            let attributes = match (before.get(&source), after.get(&change.key)) {
-                (Some(before), Some(after)) => changed_attributes(before, after),
-                _ => Vec::new(),
-            };
-            let cause = Cause {
-                serial: change.serial,
-                at: change.at,
-                actor: change.actor.clone(),
-                origin: change.origin.clone(),
-                run: change.run,
-                spec: change.spec,
-            };
-            let (moved_from, moved_to) = (from.map(|from| from.to_string()), to.map(|to| to.to_string()));
-            found.push(Change { meaning, row: row.row, touched, passed, moved_from, moved_to, attributes, cause });
+    let sorted = classify(&spec.claims(), changes.into_iter().map(|change| (change.key.clone(), change)));
+    let of = |meaning| move |change| (meaning, change);
+    let write = sorted.write.into_iter().map(of(Meaning::Write));
+    let rows = write.chain(sorted.read.into_iter().map(of(Meaning::Read)));
+    let rows = rows.chain(sorted.outside.into_iter().map(of(Meaning::Outside)));
+    let (mut found, mut steps) = (Vec::new(), Vec::new());
+    for (meaning, change) in rows {
+        let newest = change.newest.version.serial;
+        let (from, to) = moves.of(&change.key);
+        let source = from.clone().map(RowKey::object);
+        steps.push(Step { since: spec.state.serial, from: source.clone(), ..Step::of(change.key.clone(), newest) });
+        let earlier = (change.earlier.len() + 1).saturating_sub(intervening::VERSIONS);
+        let mut versions = Vec::new();
+        for step in change.steps().skip(earlier) {
+            let from = source.clone().filter(|_| step.touched == Touched::Created);
+            steps.push(Step { from, ..Step::of(change.key.clone(), step.version.serial) });
+            versions.push(told::Step { touched: step.touched, attributes: Vec::new(), cause: cause(&step.version) });
+        }
+        let first = change.steps().next().map(|step| step.touched);
+        found.push(Change {
+            meaning,
+            row: change.key.to_string(),
+            touched: match (first, change.newest.touched) {
+                (_, Touched::Removed) => Touched::Removed,
+                (Some(Touched::Created), _) => Touched::Created,
+                _ => Touched::Changed,
+            },
+            passed: change.gone() && first == Some(Touched::Created),
+            back: change.back,
+            moved_from: from.map(|from| from.to_string()),
+            moved_to: to.map(|to| to.to_string()),
+            attributes: Vec::new(),
+            cause: cause(&change.newest.version),
+            versions,
+            earlier,
+        });
+    }
+    let mut names = intervening::attributes(store, head.id, &steps).await?.into_iter();
+    for change in &mut found {
+        change.attributes = names.next().unwrap_or_default();
+        for version in &mut change.versions {
+            version.attributes = names.next().unwrap_or_default();
         }
     }
     Ok(SincePlan {
@@ -110,25 +109,13 @@ async fn moves_since(
     spec: &PlanSpec,
     changes: &[RowChange],
 ) -> Result<MovesSince, StoreError> {
-    if !changes.iter().any(|change| change.gone) {
+    if !changes.iter().any(RowChange::gone) {
         return Ok(MovesSince::default());
     }
     let mut to = moves::between(store, head.id, spec.state.serial, head.serial).await?;
     to.retain(|from, to| from != to);
     let from = to.iter().map(|(from, to)| (to.clone(), from.clone())).collect();
     Ok(MovesSince { to, from })
-}
-
-/// The contents of some rows at a serial.
-async fn bodies(
-    store: &dyn Store,
-    state: StateId,
-    at: Option<Serial>,
-    keys: &HashSet<RowKey>,
-) -> Result<HashMap<RowKey, Body>, StoreError> {
-    let snapshot = store.snapshot(state, at).await?;
-    let rows = snapshot.rows.into_iter().map(|(row, _)| row).filter(|row| keys.contains(&row.key));
-    Ok(rows.map(|row| (row.key, row.body)).collect())
 }
 
 /// The life of what a pattern covers, newest first, under every name that it had: at most `limit` versions before a serial
@@ -141,9 +128,25 @@ pub async fn life(
     since: Option<DateTime<Utc>>,
     limit: usize,
 ) -> Result<(Vec<Moment>, Option<Serial>), KlError> {
+    let (mut moments, steps, more) = lived(store, state, pattern, before, since, limit).await?;
+    for (moment, names) in moments.iter_mut().zip(intervening::attributes(store, state, &steps).await?) {
+        moment.attributes = names;
+    }
+    Ok((moments, more))
+}
+
+/// The moments of a life, the same in full for each of them, and whether there are more.
+async fn lived(
+    store: &dyn Store,
+    state: StateId,
+    pattern: Pattern,
+    before: Option<Serial>,
+    since: Option<DateTime<Utc>>,
+    limit: usize,
+) -> Result<(Vec<Moment>, Vec<Step>, Option<Serial>), KlError> {
     let mut records = Records::new(store);
     let mut names = newest_names(store, &mut records, state, pattern).await?;
-    let (mut moments, mut versions, mut at) = (Vec::new(), 0, None);
+    let (mut moments, mut steps, mut versions, mut at) = (Vec::new(), Vec::new(), 0, None);
     'names: loop {
         let claims: Vec<Claim> = names.iter().cloned().map(Claim::write).collect();
         // Newer versions than asked for are looked at for the moves in them alone.
@@ -152,21 +155,24 @@ pub async fn life(
         let page =
             store.versions_touching(state, &claims, at, if skipping { SKIPPED } else { wanted.min(PAGE) }).await?;
         if page.is_empty() {
-            return Ok((moments, None));
+            return Ok((moments, steps, None));
         }
         for version in page {
             if since.is_some_and(|since| version.at < since) {
-                return Ok((moments, None));
+                return Ok((moments, steps, None));
             }
             let told = before.is_none_or(|before| version.serial < before);
             let moves = if told || may_move(&version) { records.moves(&version).await? } else { Vec::new() };
             at = Some(version.serial);
             if told {
                 if versions == limit {
-                    return Ok((moments, Some(version.serial.next())));
+                    return Ok((moments, steps, Some(version.serial.next())));
                 }
                 versions += 1;
-                moments.extend(happened(&version, &moves, records.spec(&version).await?.as_ref()));
+                for (moment, step) in happened(&version, &moves) {
+                    moments.push(moment);
+                    steps.push(step);
+                }
             }
             let here = |to: &Address| names.iter().any(|name| name.covers(&Pattern::Resource(to.clone())));
             let came: Vec<(Address, Address)> = moves.into_iter().filter(|(_, to)| here(to)).collect();
@@ -211,23 +217,23 @@ async fn newest_names(
     Ok(names)
 }
 
-/// What a version did, in the words of its spec where it has one.
-fn happened(version: &Version, moves: &[(Address, Address)], spec: Option<&PlanSpec>) -> Vec<Moment> {
+/// What a version did, without names of attributes yet.
+fn happened(version: &Version, moves: &[(Address, Address)]) -> Vec<(Moment, Step)> {
     let moment = |(key, touched): &(RowKey, Touched)| {
         let address = key.address();
-        let entries = || spec.iter().flat_map(|spec| &spec.write);
-        let entry = entries().find(|entry| Some(&entry.address) == address);
         let came = moves.iter().find(|(_, to)| Some(to) == address).map(|(from, _)| from);
         let went = moves.iter().find(|(from, _)| Some(from) == address).map(|(_, to)| to);
-        Moment {
+        let moment = Moment {
             row: key.to_string(),
             touched: *touched,
             moved_from: came.map(ToString::to_string),
             moved_to: went.map(ToString::to_string),
-            attributes: entry.map(|entry| entry.print.changed.clone()).unwrap_or_default(),
+            attributes: Vec::new(),
             source: version.source.word(),
             cause: cause(version),
-        }
+        };
+        let from = came.cloned().map(RowKey::object);
+        (moment, Step { from, ..Step::of(key.clone(), version.serial) })
     };
     version.rows.iter().map(moment).collect()
 }

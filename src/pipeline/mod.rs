@@ -13,6 +13,7 @@ pub mod execute;
 pub mod finish;
 pub mod import;
 pub mod inputs;
+pub mod intervening;
 mod later;
 pub mod leak;
 pub mod leftover;

@@ -1,15 +1,16 @@
 //! What changed since the plan, and whether the apply may go on (design §8).
 
 use super::Rules;
+use super::intervening;
 use super::record::Recorder;
 use crate::config::policy::OnStale;
 use crate::domain::coordination::staleness::{Staleness, classify};
 use crate::domain::id::{Serial, SpecId, StateId};
 use crate::domain::plan::spec::PlanSpec;
-use crate::domain::run::event::{ChangedRow, RunEvent};
-use crate::domain::state::RowKey;
+use crate::domain::run::event::RunEvent;
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::report::changed_row;
 use crate::report::conflict;
 use crate::store::model::{RowChange, Source, StateHead, Version, VersionQuery};
 use crate::store::{Store, StoreError};
@@ -34,17 +35,17 @@ pub fn not_ahead(spec: &PlanSpec, state: &StateHead) -> Result<(), KlError> {
     .hint("is this the database that the plan was made with?"))
 }
 
-/// Sorts what changed since the spec. Versions that came from applying this very spec are its own doing.
+/// Sorts what changed since the spec, with the versions that did so. Versions that came from applying this very spec are its
+/// own doing.
 pub async fn since(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Staleness, KlError> {
-    let changes = changes(store, state, spec).await?;
-    let others = changes.into_iter().filter(|change| change.spec != Some(spec.id)).map(by_key).collect();
-    Ok(classify(&spec.claims(), others))
+    let changes = by_others(changes(store, state, spec).await?, spec);
+    let sorted = classify(&spec.claims(), changes.into_iter().map(|change| (change.key.clone(), change)));
+    Ok(intervening::told(store, state, sorted).await?)
 }
 
-/// A changed row with its key, to be sorted by it.
-fn by_key(change: RowChange) -> (RowKey, ChangedRow) {
-    let row = ChangedRow { row: change.key.to_string(), serial: change.serial, run: change.run, actor: change.actor };
-    (change.key, row)
+/// Without the rows that applying this very spec has touched last.
+pub fn by_others(changes: Vec<RowChange>, spec: &PlanSpec) -> Vec<RowChange> {
+    changes.into_iter().filter(|change| change.newest.version.spec != Some(spec.id)).collect()
 }
 
 /// Every row that changed since the spec was planned. A plan from before the history that is kept holds no longer: nobody
@@ -73,8 +74,8 @@ pub async fn applied_before(store: &dyn Store, state: StateId, spec: &PlanSpec) 
         Err(StoreError::HistoryRemoved { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let unplanned = since.into_iter().filter(|change| change.spec.is_none()).map(by_key).collect();
-    Ok(classify(&spec.claims(), unplanned).write.is_empty().then_some(version))
+    let unplanned = since.into_iter().filter(|change| change.newest.version.spec.is_none());
+    Ok(classify(&spec.claims(), unplanned.map(|change| (change.key, ()))).write.is_empty().then_some(version))
 }
 
 /// The newest version that applying this very spec has made.
@@ -130,8 +131,9 @@ pub fn refusal(staleness: &Staleness) -> KlError {
     let rows = staleness.write.iter().map(|row| (row, "writes")).chain(staleness.read.iter().map(|row| (row, "reads")));
     let total = staleness.write.len() + staleness.read.len();
     for (row, verb) in rows.take(MAX_NAMED) {
-        let run = row.run.map(|run| format!(", run {run}")).unwrap_or_default();
-        message.push_str(&format!("\n  it {verb} {}: changed in serial {} by {}{run}", row.row, row.serial, row.actor));
+        for fact in changed_row::facts(row, &format!("it {verb} this row")) {
+            message.push_str(&format!("\n  {}", fact.bare()));
+        }
     }
     if total > MAX_NAMED {
         message.push_str(&format!("\n  and {} more", total - MAX_NAMED));

@@ -18,8 +18,9 @@ use crate::domain::plan::spec::{
     SpecProject, SpecState, Via, WriteEntry,
 };
 use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
-use crate::domain::run::event::ChangedRow;
+use crate::domain::run::event::{ChangedRow, RowVersion};
 use crate::domain::run::{Origin, Tools};
+use crate::domain::state::Touched;
 pub(super) use runs::{apply, beginning, committed, conflicted, lost, merged, quarantined, run};
 
 pub(super) const HEAD: &str = "4f2d91c07b3e5a6688d0c1b2a3f4e5d6c7b8a990";
@@ -257,8 +258,28 @@ pub(super) fn blocker(pattern: &str, held_as: HeldAs, met: &[&str]) -> Blocker {
     }
 }
 
+/// A row that two have changed.
+pub(super) fn changed_twice(row: &str) -> ChangedRow {
+    let one = |serial, who: &str, request: Option<u64>, attributes: &[&str]| RowVersion {
+        serial: Serial(serial),
+        run: Some(run_id(12)),
+        actor: actor(who),
+        origin: Origin {
+            forge: Some("github".to_owned()),
+            repository: Some("acme/infra".to_owned()),
+            request,
+            ..Origin::default()
+        },
+        touched: Some(Touched::Changed),
+        attributes: attributes.iter().map(|name| (*name).to_owned()).collect(),
+        more: 0,
+    };
+    let versions = vec![one(41, "ann", Some(17), &["input", "output"]), one(42, "bob", None, &["tags"])];
+    ChangedRow { versions, ..changed_row(row) }
+}
+
 pub(super) fn changed_row(row: &str) -> ChangedRow {
-    ChangedRow { row: row.to_owned(), serial: Serial(42), run: Some(run_id(12)), actor: actor("bob") }
+    ChangedRow::by(row.to_owned(), Serial(42), Some(run_id(12)), actor("bob"))
 }
 
 /// Another open request whose spec claims this.

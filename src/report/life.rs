@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cells;
+use super::changed_row::BACK;
 use super::page::Page;
 use super::phrase::Phrase;
 use super::story::Tone;
@@ -60,9 +61,26 @@ pub struct Change {
     pub moved_from: Option<String>,
     /// The address at which what stood there when the plan was made stands now.
     pub moved_to: Option<String>,
+    /// Whether it is again as it was when the plan was made.
+    pub back: bool,
     /// The names of the attributes that differ from what the plan saw.
     pub attributes: Vec<String>,
     /// The newest version that changed it.
+    pub cause: Cause,
+    /// The versions that changed it, the oldest first: the newest ones when there are many.
+    pub versions: Vec<Step>,
+    /// How many versions came before these.
+    pub earlier: usize,
+}
+
+/// What one version did to a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What.
+    pub touched: Touched,
+    /// The names of the attributes that it changed.
+    pub attributes: Vec<String>,
+    /// The version.
     pub cause: Cause,
 }
 
@@ -121,8 +139,7 @@ impl SincePlan {
             .and(", made at serial ")
             .strong(self.planned_at.to_string());
         page.title(line.and(format!("; {} is at serial ", self.state.as_str())).strong(self.now.to_string()));
-        let (write, read) = (self.number(Meaning::Write), self.number(Meaning::Read));
-        let outside = self.number(Meaning::Outside);
+        let [write, read, outside] = [Meaning::Write, Meaning::Read, Meaning::Outside].map(|one| self.number(one));
         let tell = |tone, text: String| super::story::Told { tone, phrase: Phrase::own(text) };
         if let Some(version) = &self.applied {
             page.point(applied(version), vec![]);
@@ -155,25 +172,37 @@ impl SincePlan {
         if self.changes.is_empty() {
             return page;
         }
-        let row = |change: &Change| {
+        let line = |change: &Change, step: &Step, newest: bool| {
             let meaning = match change.meaning {
                 Meaning::Write => Phrase::toned(Tone::Alarm, "it writes"),
                 Meaning::Read => Phrase::toned(Tone::Alarm, "it reads"),
                 Meaning::Outside => Phrase::toned(Tone::Good, "outside"),
             };
-            let what = if change.passed {
-                Phrase::own("came and went")
-            } else {
-                happened(change.moved_from.as_ref(), change.moved_to.as_ref(), change.touched)
+            let moved_from = change.moved_from.as_ref().filter(|_| step.touched == Touched::Created);
+            let moved_to = change.moved_to.as_ref().filter(|_| step.touched == Touched::Removed);
+            let what = happened(moved_from, moved_to, step.touched);
+            let what = match (newest, change.passed, change.back) {
+                (true, true, _) => Phrase::own("came and went"),
+                (true, false, true) => what.and(format!(", {BACK}")),
+                _ => what,
             };
             let mut cells = vec![meaning, Phrase::name_of(change.row.clone()), what];
-            cells.push(Phrase::default().names(&change.attributes, NAMED));
-            cells.extend(cause(&change.cause));
+            cells.push(Phrase::default().names(&step.attributes, NAMED));
+            cells.extend(cause(&step.cause));
             cells
         };
         let head = ["Plan", "Row", "What", "Attributes", "Serial", "When", "Actor", "Request", "Run"];
         let (told, more) = self.told(shown);
-        page.grid(&head, &told.iter().map(row).collect::<Vec<_>>());
+        let mut lines = Vec::new();
+        for change in told {
+            let steps = change.versions.iter().rev().enumerate();
+            lines.extend(steps.map(|(place, step)| line(change, step, place == 0)));
+        }
+        page.grid(&head, &lines);
+        for change in told.iter().filter(|change| change.earlier > 0) {
+            let versions = count(change.earlier, "earlier version");
+            page.note(Phrase::name_of(change.row.clone()).and(format!(": {versions} since the plan, too")));
+        }
         if let Some(after) = more {
             page.note(Phrase::own("More: the same with ").name(format!("--after '{after}'")));
         }
@@ -244,7 +273,7 @@ pub struct Moment {
     pub moved_from: Option<String>,
     /// The address that it moved to.
     pub moved_to: Option<String>,
-    /// The names of the attributes that were planned to change; empty where there was no plan.
+    /// The names of the attributes that the version changed; none where it created or removed the row.
     pub attributes: Vec<String>,
     /// How the version came to be, in a word: `apply`, `import`, `http`, `move`, …
     pub source: &'static str,

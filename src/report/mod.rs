@@ -3,6 +3,7 @@
 pub mod annotation;
 pub mod budget;
 pub mod cells;
+pub mod changed_row;
 pub mod check;
 pub mod comment;
 pub mod conflict;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::changed_row;
 use super::phrase::Phrase;
 use super::style::{bold, count, dim, duration, good, loud, warn};
 use crate::domain::id::{Actor, RunId};
@@ -122,7 +123,7 @@ pub fn found_out(by: RunId, actor: &Actor) -> Phrase {
 }
 
 fn rows(all: &[ChangedRow]) -> Vec<String> {
-    all.iter().map(|row| format!("{} (serial {} by {})", row.row, row.serial, row.actor)).collect()
+    all.iter().map(changed_row::line).collect()
 }
 
 /// The sentence for an event; none for what would only repeat another one, and for single resources.

@@ -35,6 +35,7 @@ use crate::domain::request::RequestRef;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use crate::domain::state::{Body, RowKey};
 use crate::domain::token::TokenId;
 use crate::mishap::Mishaps;
 pub use care::Patience;
@@ -103,9 +104,13 @@ pub trait Store: Send + Sync {
     /// Serial 0 is the empty state.
     async fn snapshot(&self, state: StateId, at: Option<Serial>) -> Result<Snapshot, StoreError>;
 
-    /// Every row that was opened or closed after a serial, once, with the newest version that did so. `HistoryRemoved` when
-    /// rows that were closed since may be gone.
+    /// Every row that was opened or closed after a serial, once, with every version that did so. `HistoryRemoved` when rows
+    /// that were closed since may be gone.
     async fn rows_changed_since(&self, state: StateId, serial: Serial) -> Result<Vec<RowChange>, StoreError>;
+
+    /// What stood in rows at serials, one answer for each question in its order; none where the row was not there, or where
+    /// what it was then has been removed since. The work grows with the questions, not with the state.
+    async fn row_contents(&self, state: StateId, at: &[(RowKey, Serial)]) -> Result<Vec<Option<Body>>, StoreError>;
 
     /// Versions of a state, newest first.
     async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError>;

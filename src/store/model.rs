@@ -7,6 +7,7 @@ mod request;
 mod token;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
@@ -81,20 +82,34 @@ impl Snapshot {
 pub struct RowChange {
     /// Which row.
     pub key: RowKey,
-    /// The newest version that opened or closed it.
-    pub serial: Serial,
-    /// The run behind that version.
-    pub run: Option<RunId>,
-    /// The spec behind that version.
-    pub spec: Option<SpecId>,
-    /// Who made it.
-    pub actor: Actor,
-    /// From where.
-    pub origin: Origin,
-    /// When.
-    pub at: DateTime<Utc>,
+    /// The newest version that touched it.
+    pub newest: RowStep,
+    /// The versions since that serial that touched it before, the oldest first.
+    pub earlier: Vec<RowStep>,
+    /// Whether it is as it was at that serial: it has the same content, or was not there then and is not now.
+    pub back: bool,
+}
+
+impl RowChange {
     /// Whether the row is gone now.
-    pub gone: bool,
+    #[must_use]
+    pub fn gone(&self) -> bool {
+        self.newest.touched == Touched::Removed
+    }
+
+    /// All versions that touched it, the oldest first.
+    pub fn steps(&self) -> impl DoubleEndedIterator<Item = &RowStep> {
+        self.earlier.iter().chain([&self.newest])
+    }
+}
+
+/// What one version did to a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowStep {
+    /// What.
+    pub touched: Touched,
+    /// The version, without its rows.
+    pub version: Arc<Version>,
 }
 
 /// How a version came to be.

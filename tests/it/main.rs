@@ -41,6 +41,7 @@ mod secrets;
 mod serve;
 mod setup;
 mod simulation;
+mod since;
 mod stage;
 mod state_document;
 mod state_import;

@@ -6,22 +6,46 @@ use crate::domain::coordination::reservation::{AccessMode, Claim};
 use crate::domain::run::event::ChangedRow;
 use crate::domain::state::RowKey;
 
-/// Rows that changed since a plan's serial, in three classes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Staleness {
+/// Something about rows that changed since a plan's serial, in three classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sorted<R> {
     /// Neither read nor written by the plan.
-    pub outside: Vec<ChangedRow>,
+    pub outside: Vec<R>,
     /// Read by the plan.
-    pub read: Vec<ChangedRow>,
+    pub read: Vec<R>,
     /// Written by the plan.
-    pub write: Vec<ChangedRow>,
+    pub write: Vec<R>,
 }
 
-impl Staleness {
-    /// Whether the plan's own rows are as it saw them.
+/// Rows that changed since a plan's serial, in three classes.
+pub type Staleness = Sorted<ChangedRow>;
+
+impl<R> Sorted<R> {
+    /// Whether nobody has touched the plan's own rows.
     #[must_use]
     pub fn fresh(&self) -> bool {
         self.read.is_empty() && self.write.is_empty()
+    }
+
+    /// All of them, those first that matter most to the plan.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut R> {
+        self.write.iter_mut().chain(&mut self.read).chain(&mut self.outside)
+    }
+
+    /// Something else about each of them.
+    #[must_use]
+    pub fn map<S>(self, mut to: impl FnMut(R) -> S) -> Sorted<S> {
+        Sorted {
+            write: self.write.into_iter().map(&mut to).collect(),
+            read: self.read.into_iter().map(&mut to).collect(),
+            outside: self.outside.into_iter().map(&mut to).collect(),
+        }
+    }
+}
+
+impl<R> Default for Sorted<R> {
+    fn default() -> Self {
+        Self { outside: Vec::new(), read: Vec::new(), write: Vec::new() }
     }
 }
 
@@ -30,9 +54,9 @@ impl Staleness {
 /// Data rows and check results never make a plan stale: the apply reads data sources again by itself, and comparing
 /// the new plan with the reviewed one catches what that changes.
 #[must_use]
-pub fn classify(claims: &[Claim], changed: Vec<(RowKey, ChangedRow)>) -> Staleness {
+pub fn classify<R>(claims: &[Claim], changed: impl IntoIterator<Item = (RowKey, R)>) -> Sorted<R> {
     let index = ClaimIndex::new(claims);
-    let mut sorted = Staleness::default();
+    let mut sorted = Sorted::default();
     for (key, row) in changed {
         let pattern = key.pattern().filter(|pattern| !pattern.is_data());
         match pattern.and_then(|pattern| strongest(&index, &pattern)) {

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::domain::coordination::reservation::Relation;
 use crate::domain::id::{Actor, RunId, Serial, SpecId};
 
+pub use super::changed_row::{ChangedRow, RowVersion};
+
 /// A stored event with its place in the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedEvent {
@@ -325,17 +327,4 @@ pub struct Differs {
     /// Names of the attributes in question; empty where the change as a whole is another one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<String>,
-}
-
-/// A row that changed since a plan, and by which version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedRow {
-    /// The row, in words.
-    pub row: String,
-    /// The version that changed it last.
-    pub serial: Serial,
-    /// The run behind the version.
-    pub run: Option<RunId>,
-    /// Who.
-    pub actor: Actor,
 }

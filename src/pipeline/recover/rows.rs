@@ -22,7 +22,8 @@ pub(super) async fn changed_by_others(
     let mut recoveries: BTreeMap<RunId, bool> = BTreeMap::new();
     let mut others = BTreeMap::new();
     for change in ctx.store.rows_changed_since(old.state, since).await? {
-        if let Some(run) = change.run.filter(|_| change.spec.is_some() && change.spec == old.spec) {
+        let newest = &change.newest.version;
+        if let Some(run) = newest.run.filter(|_| newest.spec.is_some() && newest.spec == old.spec) {
             let recovery = match recoveries.get(&run) {
                 Some(known) => *known,
                 None => ctx.store.run_find(run).await?.kind == RunKind::Recover,
@@ -32,12 +33,7 @@ pub(super) async fn changed_by_others(
                 continue;
             }
         }
-        let row = ChangedRow {
-            row: change.key.to_string(),
-            serial: change.serial,
-            run: change.run,
-            actor: change.actor.clone(),
-        };
+        let row = ChangedRow::by(change.key.to_string(), newest.serial, newest.run, newest.actor.clone());
         others.insert(change.key, row);
     }
     Ok(others)
@@ -61,7 +57,7 @@ pub(super) async fn reserved_by_others(
     let row = |key: &RowKey| {
         let holder = holder(key);
         let actor = holder.map_or_else(|| ctx.actor.clone(), |one| one.holder.clone());
-        ChangedRow { row: key.to_string(), serial, run: holder.map(|one| one.run), actor }
+        ChangedRow::by(key.to_string(), serial, holder.map(|one| one.run), actor)
     };
     Ok(left.iter().map(row).collect())
 }

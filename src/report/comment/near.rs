@@ -9,8 +9,9 @@ use crate::domain::coordination::forecast::{ForecastRelation, Meeting};
 use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim, HeldAs, Reservation};
 use crate::domain::coordination::staleness::Staleness;
 use crate::domain::plan::spec::Via;
-use crate::domain::run::event::ChangedRow;
+use crate::domain::run::event::{ChangedRow, RowVersion};
 use crate::report::budget::{Node, Rank};
+use crate::report::changed_row::{self, BACK};
 use crate::report::markdown::{Block, Inline, Table};
 use crate::report::style::count;
 use crate::report::view::{ForecastView, HistoryLine, PlannedView};
@@ -161,22 +162,34 @@ pub fn since(since: &Staleness) -> Option<Node> {
     let line = Inline::own(
         "**Changed since the plan.** The plan used these rows as they were; run the plan job again before merging:",
     );
-    let mut table = Table::new(&["Row", "This plan", "Now from serial", "By"]);
+    let mut table = Table::new(&["Row", "This plan", "In serial", "By", "Attributes"]);
     let kinds = [(&since.write, "writes it"), (&since.read, "reads it")];
     for (row, kind) in kinds.into_iter().flat_map(|(rows, kind)| rows.iter().map(move |row| (row, kind))) {
-        table.row(changed(row, kind));
+        for line in changed(row, kind) {
+            table.row(line);
+        }
     }
     Some(Node::all(vec![paragraph(Rank::Vital, "note", &line), Node::rows(Rank::Vital, "changed row", table, MOST)]))
 }
 
-fn changed(row: &ChangedRow, kind: &'static str) -> [Inline; 4] {
-    let run = row.run.map(|run| Inline::own(" (run ").and(&place::run(run)).own_and(")")).unwrap_or_default();
-    [
-        Inline::code(&row.row),
-        Inline::own(kind),
-        Inline::text(&row.serial.to_string()),
-        Inline::text(&row.actor.0).and(&run),
-    ]
+/// A line for each version that changed a row.
+fn changed(row: &ChangedRow, kind: &'static str) -> Vec<[Inline; 5]> {
+    let known = row.known();
+    let line = |(place, version): (usize, &RowVersion)| {
+        let request =
+            conflict::request(&version.origin).map(|request| Inline::own(" for ").and(&Inline::text(&request)));
+        let run = version.run.map(|run| Inline::own(" (run ").and(&place::run(run)).own_and(")")).unwrap_or_default();
+        let back =
+            if row.back && place + 1 == known.len() { Inline::own("; ").own_and(BACK) } else { Inline::default() };
+        [
+            Inline::code(&row.row),
+            Inline::own(kind).and(&back),
+            Inline::text(&version.serial.to_string()),
+            Inline::text(&version.actor.0).and(&request.unwrap_or_default()).and(&run),
+            changed_row::attributes(version, NAMED).markdown(),
+        ]
+    };
+    known.iter().enumerate().map(line).collect()
 }
 
 /// What a run of this plan reserves, and what is reserved now.

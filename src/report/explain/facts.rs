@@ -4,14 +4,14 @@ use super::later::why;
 use super::{Point, RunFacts, Topic, point};
 use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim};
 use crate::domain::id::{Actor, RunId};
-use crate::domain::run::event::{ChangedRow, RecordedEvent, ResourceStep, RunEvent};
+use crate::domain::run::event::{RecordedEvent, ResourceStep, RunEvent};
 use crate::domain::run::fidelity::Fidelity;
 use crate::domain::run::{RunKind, RunStatus};
 use crate::report::phrase::Phrase;
 use crate::report::plan::{Counts, via_words};
 use crate::report::story::{Tone, ended_because};
 use crate::report::style::{between, count, duration};
-use crate::report::{cells, conflict};
+use crate::report::{cells, changed_row, conflict};
 
 /// So many names stand in one line; the rest is counted.
 const NAMED: usize = 10;
@@ -62,10 +62,12 @@ fn request(story: &RunFacts) -> Phrase {
 /// The facts behind an event.
 pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
     match event {
-        RunEvent::StaleCheckPassed { outside } => outside.iter().map(|row| changed(row, "outside")).collect(),
+        RunEvent::StaleCheckPassed { outside } => {
+            outside.iter().flat_map(|row| changed_row::facts(row, "outside")).collect()
+        }
         RunEvent::StaleCheckFailed { read, write, .. } => {
-            let writes = write.iter().map(|row| changed(row, "it writes this row"));
-            writes.chain(read.iter().map(|row| changed(row, "it reads this row"))).collect()
+            let writes = write.iter().flat_map(|row| changed_row::facts(row, "it writes this row"));
+            writes.chain(read.iter().flat_map(|row| changed_row::facts(row, "it reads this row"))).collect()
         }
         RunEvent::Refused { .. } => blockers(&story.run.conflict),
         RunEvent::Waiting { behind, .. } => behind.iter().map(|run| other(story, *run, None)).collect(),
@@ -101,17 +103,8 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
         RunEvent::Quarantined { addresses } | RunEvent::InFlight { addresses } => {
             addresses.iter().map(|address| Phrase::name_of(address.clone())).collect()
         }
-        RunEvent::NotRecovered { rows } => rows.iter().map(|row| changed(row, "left alone")).collect(),
+        RunEvent::NotRecovered { rows } => rows.iter().flat_map(|row| changed_row::facts(row, "left alone")).collect(),
         _ => Vec::new(),
-    }
-}
-
-fn changed(row: &ChangedRow, why: &str) -> Phrase {
-    let line = Phrase::name_of(row.row.clone()).and(format!(": {why}; changed in serial {} by ", row.serial));
-    let line = line.strong(row.actor.0.clone());
-    match row.run {
-        Some(run) => line.and(", run ").name(run.to_string()),
-        None => line,
     }
 }
 

@@ -9,11 +9,11 @@ use super::view::RunView;
 use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};
 use crate::domain::id::{Actor, RunId};
 use crate::domain::run::RunStatus;
-use crate::domain::run::event::ChangedRow;
+use crate::domain::run::event::{ChangedRow, RowVersion};
 use crate::report::phrase::Phrase;
 use crate::report::story::{Told, Tone};
 use crate::report::style::{between, count, duration};
-use crate::report::{cells, conflict};
+use crate::report::{cells, changed_row, conflict};
 
 /// So many reservations or rows of one meeting are told; the rest is counted.
 const BY: usize = 8;
@@ -122,19 +122,13 @@ impl Book<'_> {
             meet(at, What::Waited, by, self.after_waiting(view, at, until));
         }
         if let Some(overtaken) = &view.overtaken {
-            let row = |row: &ChangedRow| By {
-                run: row.run,
-                told: Phrase::name_of(row.row.clone())
-                    .and(format!(" changed in serial {} by ", row.serial))
-                    .strong(row.actor.0.clone())
-                    .and(row.run.and_then(|run| self.request(run)).map(|of| format!(" for {of}")).unwrap_or_default()),
-            };
+            let rows = overtaken.rows.iter().flat_map(|row| self.changed(row)).collect();
             let (what, became) = if overtaken.revalidate {
                 (What::Revalidated, self.revalidated(place))
             } else {
                 (What::Overtaken, self.taken_up(place))
             };
-            meet(overtaken.at, what, overtaken.rows.iter().map(row).collect(), became);
+            meet(overtaken.at, what, rows, became);
         }
         if refused {
             let by = view.run.conflict.iter().map(|blocker| {
@@ -161,6 +155,20 @@ impl Book<'_> {
             meet(view.run.ended_at.unwrap_or(self.now), What::LeftBehind, by, self.cleaned_up(view));
         }
         found
+    }
+
+    /// Who changed a row, version by version.
+    fn changed(&self, row: &ChangedRow) -> Vec<By> {
+        let by = |version: &RowVersion| {
+            let mut version = version.clone();
+            // An older timeline does not say for which request it was, but the page may know the run.
+            if let (None, Some(run)) = (version.origin.request, version.run.and_then(|run| self.find(run))) {
+                version.origin = run.run.origin.clone();
+            }
+            let told = Phrase::name_of(row.row.clone()).and(" ").then(changed_row::did(&version));
+            By { run: version.run, told }
+        };
+        row.known().iter().map(by).collect()
     }
 
     /// Another run by its actor and request, as far as it is on the page.

@@ -12,7 +12,8 @@ use crate::domain::state::row::DeposedKey;
 use crate::domain::state::{Body, RowKey};
 use crate::store::StoreError;
 use crate::store::model::{
-    Commit, CommitMode, LineageRule, NewSpec, RowWrite, SoftWrite, Source, Touched, Version, VersionQuery,
+    Commit, CommitMode, LineageRule, NewSpec, RowChange, RowStep, RowWrite, SoftWrite, Source, Touched, Version,
+    VersionQuery,
 };
 
 const ALL: VersionQuery = VersionQuery { before: None, since: None, limit: 100, with_rows: true };
@@ -158,19 +159,48 @@ pub(super) async fn changes_since_a_serial_name_their_versions(f: &Fixture) {
     f.commit(state, "bob", &["a.x=2", "a.new=1"]).await;
     f.commit(state, "carol", &["a.x=3", "a.y", "a.gone=1"]).await;
     f.commit(state, "dave", &["a.gone"]).await;
-    let told = |changes: Vec<crate::store::model::RowChange>| -> Vec<String> {
-        let line = |change: &crate::store::model::RowChange| {
-            assert!(change.run.is_some());
-            format!("{} {} {} {}", change.key, change.serial, change.actor, if change.gone { "gone" } else { "here" })
+    f.commit(state, "erin", &["a.x=1"]).await;
+    let told = |changes: Vec<RowChange>| -> Vec<String> {
+        let step = |step: &RowStep| {
+            assert!(step.version.run.is_some() && step.version.rows.is_empty());
+            format!("{}{} {}", step.touched.sign(), step.version.serial, step.version.actor)
+        };
+        let line = |change: &RowChange| {
+            let steps: Vec<String> = change.steps().map(step).collect();
+            format!("{} {}{}", change.key, steps.join(" "), if change.back { " back" } else { "" })
         };
         changes.iter().map(line).collect()
     };
     assert_eq!(
         told(f.store.rows_changed_since(state, Serial(1)).await.unwrap()),
-        ["a.gone 4 dave gone", "a.new 2 bob here", "a.x 3 carol here", "a.y 3 carol gone"]
+        ["a.gone +3 carol -4 dave back", "a.new +2 bob", "a.x ~2 bob ~3 carol ~5 erin back", "a.y -3 carol"]
     );
-    assert_eq!(told(f.store.rows_changed_since(state, Serial(3)).await.unwrap()), ["a.gone 4 dave gone"]);
-    assert!(f.store.rows_changed_since(state, Serial(4)).await.unwrap().is_empty());
+    assert_eq!(told(f.store.rows_changed_since(state, Serial(3)).await.unwrap()), ["a.gone -4 dave", "a.x ~5 erin"]);
+    assert!(f.store.rows_changed_since(state, Serial(5)).await.unwrap().is_empty());
+}
+
+pub(super) async fn what_stood_in_a_row_at_a_serial_is_found(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    f.commit(state, "alice", &["a.x=1", "a.y=1", "output.o=7"]).await;
+    f.commit(state, "bob", &["a.x=2", "a.y"]).await;
+    f.commit(state, "carol", &["a.y=3"]).await;
+    let ask = |row: &str, serial: i64| (key(row), Serial(serial));
+    let asked = [
+        ask("a.x", 0),
+        ask("a.x", 1),
+        ask("a.x", 2),
+        ask("a.x", 3),
+        ask("a.y", 1),
+        ask("a.y", 2),
+        ask("a.y", 3),
+        ask("output.o", 3),
+        ask("a.never", 3),
+        ask("a.x", 1),
+    ];
+    let found = f.store.row_contents(state, &asked).await.unwrap();
+    let texts: Vec<&str> = found.iter().map(|body| body.as_ref().map_or("none", Body::text)).collect();
+    assert_eq!(texts, ["none", "1", "2", "2", "1", "none", "3", "7", "none", "1"]);
+    assert!(f.store.row_contents(state, &[]).await.unwrap().is_empty());
 }
 
 pub(super) async fn soft_rows_are_taken_only_where_nothing_stands_against_it(f: &Fixture) {

@@ -112,6 +112,7 @@ cases! {
     commits::what_changes_nothing_is_skipped covers run_commit, version_list;
     commits::every_serial_can_be_read_again covers snapshot;
     commits::changes_since_a_serial_name_their_versions covers rows_changed_since;
+    commits::what_stood_in_a_row_at_a_serial_is_found covers row_contents;
     commits::soft_rows_are_taken_only_where_nothing_stands_against_it covers run_commit;
     commits::bodies_and_documents_come_back_to_the_letter covers run_commit, snapshot;
     commits::dependencies_can_be_queried covers run_commit;

@@ -9,8 +9,8 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, check, comments, commit, ending, fate, footprint, garbage, locks, mark, migration,
-    origins, requests, reservations, runs, states, timeline, tokens, versions, workplaces,
+    Pool, begin_read, begin_write, check, comments, commit, contents, ending, fate, footprint, garbage, locks, mark,
+    migration, origins, requests, reservations, runs, states, timeline, tokens, versions, workplaces,
 };
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Claim, Reservation};
@@ -19,6 +19,7 @@ use crate::domain::request::RequestRef;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
+use crate::domain::state::{Body, RowKey};
 use crate::domain::token::TokenId;
 use crate::mishap::Mishaps;
 use crate::store::care::{Care, Fate, Mark, Moment, Tries};
@@ -116,6 +117,10 @@ impl Store for Database {
 
     async fn rows_changed_since(&self, state: StateId, serial: Serial) -> Result<Vec<RowChange>, StoreError> {
         transaction!(self, begin_read, "read what changed", |db| versions::rows_changed_since(db, state, serial))
+    }
+
+    async fn row_contents(&self, state: StateId, at: &[(RowKey, Serial)]) -> Result<Vec<Option<Body>>, StoreError> {
+        transaction!(self, begin_read, "read what stood in rows", |db| contents::row_contents(db, state, at))
     }
 
     async fn version_list(&self, state: StateId, query: VersionQuery) -> Result<Vec<Version>, StoreError> {

@@ -16,6 +16,7 @@ mod transaction;
 mod check;
 mod comments;
 mod commit;
+mod contents;
 mod database;
 mod ending;
 mod footprint;

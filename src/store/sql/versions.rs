@@ -1,6 +1,7 @@
 //! Versions of a state and what each of them changed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use chrono::DateTime;
 use sqlx::query_as;
@@ -11,7 +12,7 @@ use crate::domain::state::RowKey;
 use crate::store::StoreError;
 use crate::store::codec::{self, VersionColumns};
 use crate::store::fault::Fault;
-use crate::store::model::{RowChange, Touched, Version, VersionQuery};
+use crate::store::model::{RowChange, RowStep, Touched, Version, VersionQuery};
 use crate::store::values::{Id, Time};
 
 /// `kind, address, qualifier, from_serial, to_serial` of a lifecycle.
@@ -104,11 +105,7 @@ pub(super) fn touched(lifecycles: Vec<Lifecycle>) -> Result<HashMap<Serial, BTre
         let key = codec::row_key(&(kind, address, qualifier))?;
         let ends = to.map(|serial| (Serial(serial), Touched::Removed));
         for (serial, what) in [Some((Serial(from), Touched::Created)), ends].into_iter().flatten() {
-            let seen = versions.entry(serial).or_default().entry(key.clone()).or_insert(what);
-            // The end of one lifecycle and the beginning of the next at one serial are one change.
-            if *seen != what {
-                *seen = Touched::Changed;
-            }
+            also(versions.entry(serial).or_default(), key.clone(), what);
         }
     }
     Ok(versions)
@@ -121,19 +118,26 @@ pub(super) async fn rows_changed_since(
 ) -> Result<Vec<RowChange>, Fault> {
     states::by_id(db, state).await?;
     states::remembered(db, state, serial, serial.next()).await?;
-    let mut newest: BTreeMap<RowKey, (Serial, bool)> = BTreeMap::new();
-    for (kind, address, qualifier, from, to) in lifecycles(db, state, serial.next(), Serial(i64::MAX)).await? {
-        let key = codec::row_key(&(kind, address, qualifier))?;
-        let last = (Serial(to.unwrap_or(from)), to.is_some());
-        // At one serial the end of a lifecycle comes before the beginning of the next.
-        newest
-            .entry(key)
-            .and_modify(|seen| {
-                if last.0 > seen.0 || (last.0 == seen.0 && !last.1) {
-                    *seen = last;
-                }
-            })
-            .or_insert(last);
+    let lives: Vec<(String, String, String, i64, Option<i64>, Vec<u8>)> = query_as(
+        "SELECT kind, address, qualifier, from_serial, to_serial, content_hash FROM resources
+         WHERE state_id = $1 AND (from_serial > $2 OR to_serial > $2)",
+    )
+    .bind(Id(state.0))
+    .bind(serial.0)
+    .fetch_all(&mut *db)
+    .await?;
+    let mut rows: BTreeMap<RowKey, Since> = BTreeMap::new();
+    for (kind, address, qualifier, from, to, hash) in lives {
+        let seen = rows.entry(codec::row_key(&(kind, address, qualifier))?).or_default();
+        if from > serial.0 {
+            also(&mut seen.steps, Serial(from), Touched::Created);
+        } else {
+            seen.before = Some(hash.clone());
+        }
+        match to {
+            Some(to) => also(&mut seen.steps, Serial(to), Touched::Removed),
+            None => seen.now = Some(hash),
+        }
     }
     let found: Vec<VersionColumns> = query_as(
         "SELECT serial, source_serial, committed_at, actor, origin, run_id, spec_id, source, mode, terraform_version,
@@ -147,15 +151,41 @@ pub(super) async fn rows_changed_since(
     let mut versions = HashMap::new();
     for columns in found {
         let version = codec::version(columns)?;
-        versions.insert(version.serial, version);
+        versions.insert(version.serial, Arc::new(version));
     }
-    let change = |(key, (serial, gone)): (RowKey, (Serial, bool))| {
+    let step = |(serial, touched): (Serial, Touched)| {
         let version = versions
             .get(&serial)
             .ok_or_else(|| StoreError::Corrupt(format!("a row changed at serial {serial}, which is no version")))?;
-        let (run, spec) = (version.run, version.spec);
-        let (actor, origin) = (version.actor.clone(), version.origin.clone());
-        Ok(RowChange { key, serial, run, spec, actor, origin, at: version.at, gone })
+        Ok(RowStep { touched, version: version.clone() })
     };
-    Ok(newest.into_iter().map(change).collect::<Result<_, StoreError>>()?)
+    let mut changes = Vec::with_capacity(rows.len());
+    for (key, seen) in rows {
+        let back = seen.before == seen.now;
+        let mut steps = seen.steps.into_iter().map(step).collect::<Result<Vec<_>, StoreError>>()?;
+        if let Some(newest) = steps.pop() {
+            changes.push(RowChange { key, newest, earlier: steps, back });
+        }
+    }
+    Ok(changes)
+}
+
+/// What is known of a row since a serial.
+#[derive(Default)]
+struct Since {
+    /// What each version did to it.
+    steps: BTreeMap<Serial, Touched>,
+    /// The hash of its content at the serial.
+    before: Option<Vec<u8>>,
+    /// The hash of its content now.
+    now: Option<Vec<u8>>,
+}
+
+/// Notes that a lifecycle begins or ends there.
+fn also<K: Ord>(seen: &mut BTreeMap<K, Touched>, there: K, what: Touched) {
+    let seen = seen.entry(there).or_insert(what);
+    // The end of one lifecycle and the beginning of the next at one serial are one change.
+    if *seen != what {
+        *seen = Touched::Changed;
+    }
 }
