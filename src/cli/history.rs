@@ -95,12 +95,14 @@ struct Why {
     replan: Option<String>,
     /// How many other runs were live when it got its reservations.
     beside: Option<usize>,
-    /// How many rows outside of its footprint had changed since its plan.
+    /// How many rows outside of its footprint had changed since its plan, without those that were as before again.
     outside: Option<usize>,
     /// For how long it had waited in turn, and behind whom.
     waited: Option<Waited>,
     /// The serial that its rows were taken back to.
     back_to: Option<Serial>,
+    /// How many of these had changed and were back as they were.
+    back: Option<usize>,
     /// Whether rows of its footprint had changed, and planning again said that the plan still holds.
     revalidated: bool,
     /// `narrow` or `footprint`.
@@ -133,7 +135,10 @@ impl Why {
                     }
                 }
                 RunEvent::RollingBack { to, .. } => why.back_to = Some(*to),
-                RunEvent::StaleCheckPassed { outside } => why.outside = Some(outside.len()),
+                RunEvent::StaleCheckPassed { outside } => {
+                    let back = outside.iter().filter(|row| row.back).count();
+                    (why.outside, why.back) = (Some(outside.len() - back), Some(back));
+                }
                 RunEvent::Revalidated { .. } => why.revalidated = true,
                 RunEvent::Committed { as_planned, .. } => why.as_planned = *as_planned,
                 RunEvent::LaneChosen { lane, .. } => why.lane = Some(lane.clone()),
@@ -159,6 +164,9 @@ impl Why {
         }
         if let Some(outside) = self.outside.filter(|outside| *outside > 0) {
             words.push(format!("{} changed outside", count(outside, "row")));
+        }
+        if let Some(back) = self.back.filter(|back| *back > 0) {
+            words.push(format!("{} changed outside and back", count(back, "row")));
         }
         match self.beside {
             Some(0) => words.push("began alone".to_owned()),
@@ -231,6 +239,7 @@ fn document(why: &Why, version: &Version) -> serde_json::Value {
         "back_to": why.back_to,
         "beside": why.beside,
         "changed_outside": why.outside,
+        "back_outside": why.back,
         "lane": why.lane,
         "as_planned": why.as_planned,
         "rows": version.rows.iter().map(|(row, touched)| json!({

@@ -10,9 +10,18 @@ on_both_databases!(every_version_since_a_plan_is_told, a_row_that_is_back_as_it_
 
 /// `tag` has two attributes that different people change; `reader` reads it; `late` comes later.
 const CONFIG: &str = r#"
-variable "input" { default = 1 }
-variable "trigger" { default = 1 }
-variable "late" { default = 0 }
+variable "input" {
+  type    = number
+  default = 1
+}
+variable "trigger" {
+  type    = number
+  default = 1
+}
+variable "late" {
+  type    = number
+  default = 0
+}
 resource "terraform_data" "tag" {
   input            = var.input
   triggers_replace = [var.trigger]
@@ -202,5 +211,5 @@ fn a_row_that_is_back_as_it_was_is_told_so(database: &Database) {
         (&json!("lea"), &json!(0), &json!(2))
     );
     let table = site.kl().args(["history", "live", "--state", "prod"]).exits(0).stdout;
-    contains(&table, &["2 rows outside changed and are back as they were"]);
+    contains(&table, &["2 rows changed outside and back"]);
 }
