@@ -183,6 +183,9 @@ impl SincePlan {
             let what = happened(moved_from, moved_to, step.touched);
             let what = match (newest, change.passed, change.back) {
                 (true, true, _) => Phrase::own("came and went"),
+                // As what a move passed by: a beginning and an end of nothing.
+                (false, true, _) if step.touched == Touched::Created => Phrase::own("came"),
+                (false, true, _) if step.touched == Touched::Removed => Phrase::own("went"),
                 (true, false, true) => what.and(format!(", {BACK}")),
                 _ => what,
             };
