@@ -18,6 +18,9 @@ use crate::store::values::{Id, Time};
 /// `kind, address, qualifier, from_serial, to_serial` of a lifecycle.
 pub(super) type Lifecycle = (String, String, String, i64, Option<i64>);
 
+/// The same with the hash of its content.
+type Content = (String, String, String, i64, Option<i64>, Vec<u8>);
+
 pub(super) async fn list(db: &mut Connection, state: StateId, ask: VersionQuery) -> Result<Vec<Version>, Fault> {
     states::by_id(db, state).await?;
     let found: Vec<VersionColumns> = query_as(
@@ -118,7 +121,7 @@ pub(super) async fn rows_changed_since(
 ) -> Result<Vec<RowChange>, Fault> {
     states::by_id(db, state).await?;
     states::remembered(db, state, serial, serial.next()).await?;
-    let lives: Vec<(String, String, String, i64, Option<i64>, Vec<u8>)> = query_as(
+    let lives: Vec<Content> = query_as(
         "SELECT kind, address, qualifier, from_serial, to_serial, content_hash FROM resources
          WHERE state_id = $1 AND (from_serial > $2 OR to_serial > $2)",
     )
