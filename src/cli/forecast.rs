@@ -25,10 +25,10 @@ pub async fn run(session: &Session, args: ForecastArgs) -> Result<Exit, KlError>
     let place = Place::find(&args.dir)?;
     let store = session.store_existing(&place).await?;
     let all = args.state.state.is_some() || args.since.is_some() || args.before.is_some();
-    let named = args.spec.clone().or_else(|| Utf8Path::new(USUAL).is_file().then(|| USUAL.to_owned()));
-    let (head, specs, next): (_, Vec<PlanSpec>, _) = if let Some(text) = named.filter(|_| !all) {
+    let usual = || (!all && Utf8Path::new(USUAL).is_file()).then(|| USUAL.to_owned());
+    let (head, specs, next): (_, Vec<PlanSpec>, _) = if let Some(text) = args.spec.clone().or_else(usual) {
         let spec = spec(store.as_ref(), &text).await?;
-        (state_of(store.as_ref(), &spec).await?, vec![spec], None)
+        (state_of(store.as_ref(), &spec, args.state.state.as_ref()).await?, vec![spec], None)
     } else {
         let name = place.state(&args.state, &session.env)?;
         let head = store.state_find(&name).await?.ok_or_else(|| super::state::no_such_state(&name))?;

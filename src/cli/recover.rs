@@ -27,6 +27,7 @@ pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> 
             "serial": recovered.serial,
             "rows_opened": recovered.rows_opened,
             "rows_closed": recovered.rows_closed,
+            "rows_touched": recovered.rows_touched,
             "in_flight": recovered.in_flight,
             "unknown": recovered.unknown,
             "left": recovered.left,
@@ -48,7 +49,7 @@ fn dropped(rows: &[String]) -> String {
 
 /// What was recovered, and what a person has to look at.
 fn text(recovered: &Recovered) -> String {
-    let rows = count(recovered.rows_opened.max(recovered.rows_closed), "row");
+    let rows = count(recovered.rows_touched, "row");
     let mut text = match recovered.serial {
         Some(serial) => format!("{} Recovered {rows} as serial {serial}.\n", good("✓")),
         None => format!("{} Nothing was to be taken over; the rows are free again.\n", good("✓")),

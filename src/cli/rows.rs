@@ -7,7 +7,7 @@ use super::Session;
 use super::args::runs::{BlameArgs, HistoryArgs};
 use super::project::Place;
 use crate::domain::address::Pattern;
-use crate::domain::id::SpecId;
+use crate::domain::id::{SpecId, StateName};
 use crate::domain::plan::spec::PlanSpec;
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -35,8 +35,20 @@ pub async fn spec(store: &dyn Store, text: &str) -> Result<PlanSpec, KlError> {
     }
 }
 
-/// The state that a spec is for.
-pub async fn state_of(store: &dyn Store, spec: &PlanSpec) -> Result<StateHead, KlError> {
+/// The state that a spec is for, which has to be the one that was `asked` for, if one was.
+///
+/// # Errors
+/// When it is another one, or the database has no such state.
+pub async fn state_of(store: &dyn Store, spec: &PlanSpec, asked: Option<&StateName>) -> Result<StateHead, KlError> {
+    if let Some(asked) = asked.filter(|asked| **asked != spec.state.name) {
+        return Err(KlError::usage(format!(
+            "the spec {} is for state {:?}, not for {:?}",
+            spec.id,
+            spec.state.name.as_str(),
+            asked.as_str()
+        ))
+        .hint("leave out --state: a spec says which state it is for"));
+    }
     store.state_find(&spec.state.name).await?.ok_or_else(|| super::state::no_such_state(&spec.state.name))
 }
 
@@ -44,7 +56,7 @@ pub async fn state_of(store: &dyn Store, spec: &PlanSpec) -> Result<StateHead, K
 pub async fn since_plan(session: &Session, args: &HistoryArgs, text: &str) -> Result<Exit, KlError> {
     let store = session.store_existing(&Place::find(&args.dir)?).await?;
     let spec = spec(store.as_ref(), text).await?;
-    let head = state_of(store.as_ref(), &spec).await?;
+    let head = state_of(store.as_ref(), &spec, args.state.state.as_ref()).await?;
     stale::not_ahead(&spec, &head)?;
     let since = life::since_plan(store.as_ref(), &head, &spec).await?;
     let from = match &args.after {

@@ -35,6 +35,8 @@ pub struct Recovered {
     pub rows_opened: usize,
     /// Rows whose former content ended.
     pub rows_closed: usize,
+    /// Rows that are new, changed, or gone, each counted once.
+    pub rows_touched: usize,
     /// Objects that Terraform was working on when it was cut off.
     pub in_flight: Vec<String>,
     /// Among these, those that may exist without being in the state.
@@ -367,6 +369,7 @@ async fn take_over(
     left.extend(reserved_by_others(ctx, old, &committed.left, snapshot.head.serial).await?);
     recovered.serial = Some(committed.serial);
     (recovered.rows_opened, recovered.rows_closed) = (committed.rows_opened, committed.rows_closed);
+    recovered.rows_touched = committed.rows_touched;
     recorder.tell_all(&committed.events);
     // The version exists: a timeline that cannot be written does not make the recovery a failure.
     drop(tell(recorder, checkpoint, &left).await);

@@ -122,7 +122,7 @@ pub async fn outlook(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Resu
     let live = store.run_list(state, true, MAX_FORECAST).await?;
     let near = |run: Run| {
         let (relation, meetings) = forecast(&claims, &run.claims);
-        RunForecast { run: nearby(run), relation, meetings }
+        RunForecast { kind: run.kind, run: nearby(run), relation, meetings }
     };
     let mut runs: Vec<RunForecast> = live.into_iter().filter(|run| run.spec != Some(spec.id)).map(near).collect();
     runs.sort_by(|a, b| b.relation.cmp(&a.relation).then_with(|| a.run.from.cmp(&b.run.from)));

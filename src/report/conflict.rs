@@ -172,6 +172,11 @@ pub fn hints(blockers: &[Blocker]) -> Vec<String> {
     }
     if blockers.iter().any(|one| one.reservation.held_as == HeldAs::Run || one.reservation.acquired_at.is_none()) {
         hints.push("try again when the holder is done, or let kl wait in turn with `--wait 10m`".to_owned());
+        hints.push(
+            "a plan that reads or writes what the holder changes is stale then: plan again, or apply with \
+             `--on-stale revalidate`"
+                .to_owned(),
+        );
         hints.push("`kl status` shows every reservation; `kl abort RUN` ends a run whose job is dead".to_owned());
     }
     hints

@@ -98,7 +98,7 @@ fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
         if all.is_empty() { Phrase::default() } else { Phrase::default().names(all, NAMED) }
     };
     let lasted = run.ended_at.map(|end| format!(" for {}", duration(between(run.started_at, end)))).unwrap_or_default();
-    let result = run.result_serial.map(|serial| format!(" → {serial}")).unwrap_or_default();
+    let result = run.result_serial.map(|serial| format!(", made {serial}")).unwrap_or_default();
     let mut facts = vec![
         ("state", Phrase::default().strong(story.state.as_str())),
         ("kind", Phrase::own(run.kind.word())),
@@ -108,7 +108,7 @@ fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
         ("commit", text(&origin.commit)),
         ("job", text(&origin.job_url)),
         ("started", cells::time(run.started_at).and(lasted)),
-        ("serial", Phrase::own(format!("{}{result}", run.source_serial))),
+        ("serial", Phrase::own(format!("from {}{result}", run.source_serial))),
     ];
     facts.extend(of_spec(story));
     facts.push(("to write", names(&claimed(story, AccessMode::Write))));

@@ -14,6 +14,7 @@ use super::view::{NearbyRun, PlannedView};
 use super::{conflict, forecast, json};
 use crate::domain::coordination::forecast::{ForecastRelation, Meeting};
 use crate::domain::id::StateName;
+use crate::domain::run::RunKind;
 use crate::domain::run::event::RunEvent;
 
 /// So many patterns stand in a cell; the rest is counted.
@@ -35,6 +36,8 @@ pub struct Outlook {
 pub struct RunForecast {
     /// The run.
     pub run: NearbyRun,
+    /// What it does.
+    pub kind: RunKind,
     /// What the two amount to.
     pub relation: ForecastRelation,
     /// Where they meet, the worst first.
@@ -46,7 +49,8 @@ pub struct RunForecast {
 pub fn page(state: &StateName, all: &[Outlook], filters: &[(&str, bool)]) -> Page {
     let mut page = Page::default();
     if all.is_empty() {
-        page.nothing(Phrase::own(format!("No open request has a plan on state {}.", state.as_str())), filters);
+        let phrase = Phrase::own(format!("No open request has a plan on state {}: kl knows of those ", state.as_str()));
+        page.nothing(phrase.and("that `kl ci plan` has made; for another plan, name its spec."), filters);
     }
     for outlook in all {
         one(&mut page, outlook);
@@ -95,7 +99,8 @@ fn one(page: &mut Page, outlook: &Outlook) {
     let runs = outlook.runs.iter().map(|near| {
         let request = near.run.request.as_ref().map(|request| format!(" for {request}")).unwrap_or_default();
         let who = Phrase::own("run ").name(near.run.run.to_string()).and(request);
-        row(who, &near.run.actor.0, near.relation, &near.meetings, planned)
+        let row = row(who, &near.run.actor.0, near.relation, &near.meetings, planned);
+        if near.kind == RunKind::Plain && !near.meetings.is_empty() { behind_a_lock(row) } else { row }
     });
     let requests = planned.forecast.iter().map(|other| {
         let who = Phrase::own("request ").strong(other.request.to_string()).and(" ").and(other.title.clone());
@@ -127,6 +132,13 @@ fn row(
     ]
 }
 
+/// A plain terraform locks the whole state, whatever it changes.
+fn behind_a_lock(mut row: Vec<Phrase>) -> Vec<Phrase> {
+    row[0] = Phrase::signed(Tone::Careful, "…", "it has locked the whole state");
+    row[3] = Phrase::own("this one has to wait; whether it holds then depends on what the other changes");
+    row
+}
+
 /// For programs.
 #[must_use]
 pub fn document(outlook: &Outlook) -> Value {
@@ -147,6 +159,7 @@ pub fn document(outlook: &Outlook) -> Value {
         "in_the_way": planned.in_the_way.iter().map(json::blocker).collect::<Vec<_>>(),
         "runs": outlook.runs.iter().map(|near| json!({
             "run": near.run.run,
+            "kind": near.kind,
             "actor": near.run.actor,
             "request": near.run.request,
             "status": near.run.status,
@@ -177,8 +190,10 @@ mod tests {
         let PlanView::Planned(planned) = neighbours().projects.remove(0).plan else { panic!("planned") };
         let meetings = planned.forecast.iter().find(|other| !other.meetings.is_empty()).unwrap().meetings.clone();
         let beside = apply(run(RunStatus::Committed), beginning()).beside.remove(0);
-        let near = |relation, meetings| RunForecast { run: beside.clone(), relation, meetings };
-        let runs = vec![near(ForecastRelation::BothWrite, meetings), near(ForecastRelation::Independent, Vec::new())];
+        let near = |relation, meetings| RunForecast { run: beside.clone(), kind: RunKind::Apply, relation, meetings };
+        let lock = RunForecast { kind: RunKind::Plain, ..near(ForecastRelation::BothWrite, meetings.clone()) };
+        let runs =
+            vec![near(ForecastRelation::BothWrite, meetings), lock, near(ForecastRelation::Independent, Vec::new())];
         let outlook = Outlook { planned: *planned, applied: None, runs };
         let text = page(&outlook.planned.spec.state.name, std::slice::from_ref(&outlook), &[]).terminal();
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());

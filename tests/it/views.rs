@@ -139,7 +139,7 @@ fn plans_have_an_outlook(day: &Day, database: &Database) {
     let behind = day.json(&["status", "--before", &alice])["states"][0].clone();
     assert_eq!((&behind["runs"], &behind["reservations"]), (&serde_json::json!([]), &serde_json::json!([])));
     // No request has a plan here.
-    contains(&day.says(&["forecast", "--state", "prod"]).stdout, &["No open request has a plan on state prod."]);
+    contains(&day.says(&["forecast", "--state", "prod"]).stdout, &["No open request has a plan on state prod"]);
     contains(&day.says(&["forecast", &spec, "--format", "markdown"]).stdout, &["| Relation |", "✓ independent"]);
 }
 

@@ -106,7 +106,7 @@ pub struct HistoryArgs {
     #[arg(long)]
     pub rows: bool,
     /// What changed since this plan was made (kl-plan.json, or a spec's id), and what that means for it
-    #[arg(long, value_name = "SPEC", conflicts_with_all = ["before", "rows", "state", "workspace"])]
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["before", "rows", "workspace"])]
     pub since_plan: Option<String>,
     /// With --since-plan: only rows that come behind this one, in its order: the next page
     #[arg(long, value_name = "ROW", requires = "since_plan")]
@@ -142,8 +142,9 @@ pub struct BlameArgs {
 /// `kl forecast`.
 #[derive(Debug, Args)]
 pub struct ForecastArgs {
-    /// The plan: a file, or a spec's id [default: kl-plan.json if it is there, else every open plan on the state]
-    #[arg(value_name = "SPEC", conflicts_with = "state")]
+    /// The plan: a file, or a spec's id [default: kl-plan.json if it is there, else the plan of every open request on the
+    /// state]
+    #[arg(value_name = "SPEC")]
     pub spec: Option<String>,
     /// Only open plans that were made since: a duration as 7d, a day, or a time as 2026-11-30T12:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = since, conflicts_with = "spec")]

@@ -1,15 +1,19 @@
 //! The schema: migrations, versions, documentation.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::str::FromStr as _;
 
+use serde::de::DeserializeOwned;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, SqliteConnection};
 
 use super::fixture::Fixture;
 use super::support::Database;
+use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::request::{ForgeKind, RequestRef};
-use crate::store::model::PostedComment;
+use crate::domain::run::{RunKind, RunStatus};
+use crate::store::model::{CommitMode, PostedComment, Source};
 use crate::store::schema::{VERSION, postgres, sqlite};
 use crate::store::{StoreError, open, open_unchecked};
 
@@ -81,6 +85,42 @@ pub(super) async fn every_column_is_documented(f: &Fixture) {
             .await
             .unwrap();
         assert!(silent.is_empty(), "without a comment: {silent:?}");
+    }
+}
+
+/// Every word that a value of the type can be.
+fn words_of<T: DeserializeOwned + Debug>() -> Vec<String> {
+    let error = serde_json::from_str::<T>("\"?\"").unwrap_err().to_string();
+    let words: Vec<String> = error.split('`').skip(3).step_by(2).map(str::to_owned).collect();
+    assert!(words.len() > 1, "{error}");
+    words
+}
+
+#[test]
+fn the_words_in_a_column_are_those_that_the_page_lists() {
+    let known = [
+        ("kind", ["runs", "run_overview"].as_slice(), words_of::<RunKind>()),
+        ("status", &["runs", "apply_runs", "refresh_runs", "run_overview"], words_of::<RunStatus>()),
+        (
+            "source",
+            &["state_versions", "current_resources", "resource_changes", "version_overview"],
+            words_of::<Source>(),
+        ),
+        ("mode", &["state_versions", "version_overview"], words_of::<CommitMode>()),
+        ("held_as", &["resource_reservations", "reservation_overview"], words_of::<HeldAs>()),
+    ];
+    for (column, tables, words) in known {
+        for table in tables {
+            let section = include_str!("../../../docs/schema.md").split(&format!("## `{table}`\n")).nth(1).unwrap();
+            let section = section.split("\n## ").next().unwrap();
+            let line = section.lines().find(|line| line.starts_with(&format!("| `{column}` |"))).unwrap();
+            let listed: BTreeSet<&str> = line
+                .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-')
+                .filter(|word| !word.is_empty())
+                .collect();
+            let missing: Vec<&String> = words.iter().filter(|word| !listed.contains(word.as_str())).collect();
+            assert!(missing.is_empty(), "docs/schema.md, {table}.{column} lacks {missing:?}");
+        }
     }
 }
 
