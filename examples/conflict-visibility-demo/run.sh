@@ -101,7 +101,7 @@ as alice history --since-plan "$work/alice.json"
 says "! The plan no longer holds as it was reviewed: changed are 0 rows that it writes, 1 that it reads"
 says "! it reads"
 as alice explain "$(last alice)"
-says "terraform_data.network: it reads this row; changed in serial 4 by bob"
+says "it reads terraform_data.network: changed in serial 4 by bob"
 says "nothing was committed"
 proved "loud: refused with exit code 4, before anything was touched, and the row, the version and bob are named"
 

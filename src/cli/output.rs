@@ -26,6 +26,14 @@ pub struct Output {
 /// From the top left corner of an empty screen.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
+/// A text of several lines without other control characters: names come from outside, and must not move the cursor. The
+/// escapes of kl's own colours stay.
+fn lines(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() && !"\n\t\u{1b}".contains(letter) { '\u{FFFD}' } else { letter })
+        .collect()
+}
+
 impl Output {
     /// As the global options say.
     #[must_use]
@@ -107,9 +115,9 @@ impl Output {
     /// Prints an error with its causes and hints on standard error only.
     pub fn error_text(&self, error: &KlError) {
         let mut err = AutoStream::new(std::io::stderr(), self.color);
-        drop(writeln!(err, "{} {}", loud("error:"), error.chain()));
+        drop(writeln!(err, "{} {}", loud("error:"), lines(&error.chain())));
         for hint in error.hints() {
-            drop(writeln!(err, "{} {hint}", dim("hint:")));
+            drop(writeln!(err, "{} {}", dim("hint:"), lines(hint)));
         }
     }
 

@@ -58,15 +58,8 @@ pub async fn since_plan(session: &Session, args: &HistoryArgs, text: &str) -> Re
     let spec = spec(store.as_ref(), text).await?;
     let head = state_of(store.as_ref(), &spec, args.state.state.as_ref()).await?;
     stale::not_ahead(&spec, &head)?;
-    let since = life::since_plan(store.as_ref(), &head, &spec).await?;
-    let from = match &args.after {
-        None => 0,
-        Some(row) => since.behind(row).ok_or_else(|| {
-            KlError::usage(format!("{row} is none of the rows that have changed since the plan"))
-                .hint("--after takes a row as the page before had it")
-        })?,
-    };
-    let shown = told::Shown { from, limit: args.limit.unwrap_or(ROWS) as usize };
+    let limit = args.limit.unwrap_or(ROWS) as usize;
+    let (since, shown) = life::since_plan(store.as_ref(), &head, &spec, args.after.as_deref(), limit).await?;
     session.out.page(&since.page(shown), || since.document(shown));
     Ok(Exit::Done)
 }

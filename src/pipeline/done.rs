@@ -5,7 +5,8 @@ use crate::domain::id::{Serial, StateId};
 use crate::domain::plan::resume::Done;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::RunKind;
-use crate::domain::run::event::RunEvent;
+use crate::domain::run::event::{ResourceStep, RunEvent};
+use crate::domain::run::in_flight::Effect;
 use crate::domain::state::RowKey;
 use crate::error::KlError;
 
@@ -35,15 +36,28 @@ pub async fn by_same_spec(
             done.changed.insert(address);
         }
     }
-    // A recovery says what was in flight, also where that changed no row.
     for run in ctx.store.run_list(state, false, RECENT).await? {
-        if run.kind == RunKind::Recover && run.spec == Some(spec.id) {
-            for recorded in ctx.store.event_list(run.id).await? {
-                if let RunEvent::InFlight { addresses } = recorded.event {
-                    done.begun.extend(addresses);
+        if run.spec != Some(spec.id) {
+            continue;
+        }
+        for recorded in ctx.store.event_list(run.id).await? {
+            match recorded.event {
+                // A recovery says what was in flight, also where that changed no row.
+                RunEvent::InFlight { addresses } if run.kind == RunKind::Recover => done.begun.extend(addresses),
+                RunEvent::Resource { address, action, step: ResourceStep::Finished, .. } => {
+                    match Effect::of(&action) {
+                        Some(Effect::Created) => done.made.insert(address),
+                        Some(Effect::Updated) => done.updated.insert(address),
+                        Some(Effect::Deleted) | None => false,
+                    };
                 }
+                _ => {}
             }
         }
     }
+    // What is in no state was not brought to its end for the trunk.
+    let Done { changed, made, updated, .. } = &mut done;
+    made.retain(|address| changed.contains(address));
+    updated.retain(|address| changed.contains(address));
     Ok(done)
 }

@@ -30,6 +30,8 @@ pub struct Evidence {
     pub unknown: Vec<String>,
     /// Where Terraform may have gone on unseen.
     pub unseen: Option<Workplace>,
+    /// What Terraform brought to its end when kl no longer heard it, for the run's timeline.
+    pub unheard: Vec<RunEvent>,
     /// The work directory, to be cleared away when all of this is in the trunk.
     pub here: Option<Here>,
 }
@@ -47,7 +49,8 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
         Leftover::Here(here) => {
             let (checkpoint, actions) = complete(ctx, run, stored, &here, &intent).await?;
             let unknown = unknown(ctx, run, &checkpoint, &actions, &intent).await?;
-            Ok(Evidence { checkpoint: Some(checkpoint), unknown, unseen: None, here: Some(*here) })
+            let unheard = unheard(&here, &events);
+            Ok(Evidence { checkpoint: Some(checkpoint), unknown, unseen: None, unheard, here: Some(*here) })
         }
         Leftover::Elsewhere(workplace) => {
             let unknown = match &stored {
@@ -56,14 +59,14 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
             };
             let ended = events.iter().any(|event| matches!(event, RunEvent::ApplyFinished { .. }));
             let unseen = (!ended || stored.is_none()).then_some(workplace);
-            Ok(Evidence { checkpoint: stored, unknown, unseen, here: None })
+            Ok(Evidence { checkpoint: stored, unknown, unseen, unheard: Vec::new(), here: None })
         }
         Leftover::Nothing | Leftover::Working(_) => {
             let unknown = match &stored {
                 Some(stored) => unknown(ctx, run, stored, &begun(&events), &intent).await?,
                 None => Vec::new(),
             };
-            Ok(Evidence { checkpoint: stored, unknown, unseen: None, here: None })
+            Ok(Evidence { checkpoint: stored, unknown, unseen: None, unheard: Vec::new(), here: None })
         }
     }
 }
@@ -91,11 +94,26 @@ async fn intent(ctx: &Context, run: &Run, slice_serial: Option<Serial>) -> Resul
         // The history is gone: all of it may have been left to do.
         return Ok(intent);
     };
-    if done.changed.is_empty() {
-        return Ok(intent);
-    }
     let before = ctx.store.snapshot(run.state, Some(serial)).await?.rows;
-    Ok(intent.without(&done.changed, &before.into_iter().map(|(row, _)| row).collect::<Vec<Row>>())?)
+    Ok(intent.without(&done.made, &done.updated, &before.into_iter().map(|(row, _)| row).collect::<Vec<Row>>())?)
+}
+
+/// What the log says of ended objects, and the timeline does not.
+fn unheard(here: &Here, events: &[RunEvent]) -> Vec<RunEvent> {
+    let ended = |address: &str| {
+        events.iter().any(|event| {
+            matches!(event, RunEvent::Resource { address: heard, step: ResourceStep::Finished, .. } if heard == address)
+        })
+    };
+    let told = here.log.iter().flat_map(|log| log.in_flight.effects());
+    let unheard = told.filter(|(address, _)| !ended(address));
+    let event = |(address, effect): (&str, Effect)| RunEvent::Resource {
+        address: address.to_owned(),
+        action: effect.action().to_owned(),
+        step: ResourceStep::Finished,
+        elapsed_seconds: 0,
+    };
+    unheard.map(event).collect()
 }
 
 /// What was begun and not ended, by the timeline.

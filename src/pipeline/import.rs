@@ -87,7 +87,7 @@ pub async fn import(
     let errand = Errand { kind: RunKind::Import, lease, wait };
     let done = errand::carry_out(ctx, &head, errand, async |snapshot: &Snapshot| {
         // Under the reservation, once more: somebody else may have been first.
-        if snapshot.head.serial != head.serial {
+        if snapshot.head.serial != stands {
             return Err(KlError::failed("another version was committed meanwhile").hint("try again"));
         }
         let kept: BTreeSet<&RowKey> = document.rows.iter().map(|row| &row.key).collect();
@@ -100,7 +100,7 @@ pub async fn import(
             commit: Commit {
                 source: Source::Import,
                 mode: CommitMode::Snapshot,
-                source_serial: head.serial,
+                source_serial: stands,
                 lineage: lineage.clone(),
                 at_least: Some(document.serial),
                 document: Some(document.head.clone()),
@@ -157,7 +157,8 @@ async fn undoes(ctx: &Context, trunk: &Snapshot, document: &StateDocument) -> Re
     let ours = changed.iter().map(|change| (change.key.clone(), now.get(&change.key).copied())).collect();
     let undone = incoming::undone(&ours, document);
     let mut versions: BTreeMap<Serial, (&RowChange, Vec<String>)> = BTreeMap::new();
-    for change in changed.iter().filter(|change| undone.contains(&change.key)) {
+    let lost = lost_before(ctx, trunk, document, since).await?;
+    for change in changed.iter().filter(|change| undone.contains(&change.key)).chain(&lost) {
         versions
             .entry(change.newest.version.serial)
             .or_insert_with(|| (change, Vec::new()))
@@ -166,6 +167,28 @@ async fn undoes(ctx: &Context, trunk: &Snapshot, document: &StateDocument) -> Re
     }
     let told: Vec<String> = versions.values().map(|(change, rows)| version(change, rows)).collect();
     Ok((!told.is_empty()).then(|| shortened(&told, "; ")))
+}
+
+/// The rows that a document does not have and that are older than the newest import, of those that kl itself has made or
+/// changed last.
+async fn lost_before(
+    ctx: &Context,
+    trunk: &Snapshot,
+    document: &StateDocument,
+    import: Serial,
+) -> Result<Vec<RowChange>, KlError> {
+    let kept: BTreeSet<&RowKey> = document.rows.iter().map(|row| &row.key).collect();
+    let lacking = trunk.rows.iter().filter(|(row, since)| *since <= import && !kept.contains(&row.key));
+    let lacking: BTreeMap<&RowKey, Serial> = lacking.map(|(row, since)| (&row.key, *since)).collect();
+    let Some(oldest) = lacking.values().min() else { return Ok(Vec::new()) };
+    let mut changed = match ctx.store.rows_changed_since(trunk.head.id, Serial(oldest.0 - 1)).await {
+        Ok(changed) => changed,
+        // Nobody can tell whose they were.
+        Err(StoreError::HistoryRemoved { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    changed.retain(|change| lacking.contains_key(&change.key) && change.newest.version.source != Source::Import);
+    Ok(changed)
 }
 
 /// The serial of the newest version that came from elsewhere; 0 where everything is kl's own.

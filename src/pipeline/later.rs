@@ -2,8 +2,8 @@
 
 use super::request;
 use crate::domain::id::RunId;
+use crate::domain::run::Run;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
-use crate::domain::run::{Run, RunStatus};
 use crate::report::explain::{Later, Met};
 use crate::report::view::NearbyRun;
 use crate::store::model::RunQuery;
@@ -12,6 +12,9 @@ use crate::store::{Store, StoreError};
 /// So many runs that began while a run held something are looked at, the newest ones.
 const MOST: u32 = 500;
 
+/// So many timelines are read at once.
+const OUTLINES: usize = 50;
+
 /// Those that met a run, the first one first.
 pub(super) async fn came(
     store: &dyn Store,
@@ -19,10 +22,9 @@ pub(super) async fn came(
     events: &[RecordedEvent],
 ) -> Result<Vec<(Later, NearbyRun)>, StoreError> {
     let last = RunId(uuid::Uuid::max());
+    // One that asks, or takes a lease, may have begun before.
     let query = RunQuery {
         state: Some(run.state),
-        // Whoever takes a lease may have waited for it since before.
-        since: (run.status != RunStatus::Lost).then_some(run.started_at),
         before: held_until(run, events).map(|end| (end, last)),
         limit: MOST,
         ..RunQuery::default()
@@ -30,14 +32,19 @@ pub(super) async fn came(
     let mut others = store.run_page(&query).await?;
     others.retain(|other| other.id != run.id && other.ended_at.is_none_or(|end| end >= run.started_at));
     others.reverse();
-    let ids: Vec<RunId> = others.iter().map(|other| other.id).collect();
-    let outlines = store.event_outlines(&ids).await?;
-    let met = |other: Run| {
-        let events = outlines.get(&other.id).map_or(&[][..], Vec::as_slice);
-        let met = met(run.id, &other, events)?;
-        Some((Later { run: other.id, met }, request::nearby(other)))
-    };
-    Ok(others.into_iter().filter_map(met).collect())
+    let mut found = Vec::new();
+    // An outline names all that had changed beside a plan: few of them are in the memory at once.
+    for page in others.chunks(OUTLINES) {
+        let ids: Vec<RunId> = page.iter().map(|other| other.id).collect();
+        let outlines = store.event_outlines(&ids).await?;
+        for other in page {
+            let events = outlines.get(&other.id).map_or(&[][..], Vec::as_slice);
+            if let Some(met) = met(run.id, other, events) {
+                found.push((Later { run: other.id, met }, request::nearby(other.clone())));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Until when a run held something: with what it left in quarantine. None while it does.

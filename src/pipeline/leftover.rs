@@ -90,8 +90,8 @@ impl Working {
                 let error = KlError::new(
                     Exit::Conflict,
                     format!(
-                        "Terraform of run {run} was killed, and what it had started still works{which} on {host}: \
-                         a provider may go on making objects that nobody writes down"
+                        "Terraform of run {run} has ended or was killed, and what it had started still works{which} on \
+                         {host}: a provider may go on making objects that nobody writes down"
                     ),
                 );
                 match group {
@@ -100,6 +100,12 @@ impl Working {
                 }
             }
         }
+    }
+
+    /// Whether both kl and Terraform have ended: what still works will put down nothing.
+    #[must_use]
+    pub fn is_a_rest(&self) -> bool {
+        self.who == Worker::Rest
     }
 
     /// What Terraform has done so far, where that can be seen.
@@ -134,30 +140,35 @@ pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
     let working = |who, so_far| Leftover::Working(Working { run, workplace: place.clone(), who, so_far });
     let dir = Utf8PathBuf::from(&workplace.dir);
     let group = workplace.group.filter(|_| this_host().sees_processes_of(&workplace.host));
-    let group_lives = || group.is_some_and(|group| group::lives(&group));
+    let at_work = || group.map(|group| group::working_in(&group, &dir)).unwrap_or_default();
     let left = match find(&dir).await? {
         Found::Left(left) if left.run() == Some(run) => left,
         Found::InUse if terraform_in(&dir)? == Applies::Still => return Ok(working(Worker::Terraform, None)),
         Found::InUse => return Ok(working(Worker::Kl, None)),
-        // The directory is of another run that came to work at the same place, or gone: nothing tells who of them works.
-        Found::Left(_) | Found::Nothing if group_lives() => {
-            let leader = group.is_some_and(|group| group::leader_lives(&group));
-            return Ok(working(if leader { Worker::Terraform } else { Worker::Rest }, None));
+        // The directory is of another run that came to work at the same place, or gone.
+        Found::Left(_) | Found::Nothing => {
+            return Ok(match at_work().iter().map(|member| member.terraform).max() {
+                Some(true) => working(Worker::Terraform, None),
+                Some(false) => working(Worker::Rest, None),
+                None => Leftover::Elsewhere(workplace),
+            });
         }
-        Found::Left(_) | Found::Nothing => return Ok(Leftover::Elsewhere(workplace)),
     };
-    let applies = match terraform_in(&dir)? {
-        Applies::Unknown if group_lives() => Applies::Still,
-        applies => applies,
-    };
+    let applies = terraform_in(&dir)?;
     let here = read(ctx, workplace, left).await?;
-    if applies == Applies::Still {
+    // A script in front of it may have ended before it, and without locks its processes alone tell.
+    let lives = match applies {
+        Applies::Still => true,
+        Applies::NoLonger => at_work().iter().any(|member| member.terraform),
+        Applies::Unknown => group.is_some_and(|group| group::lives(&group)),
+    };
+    if lives {
         return Ok(working(Worker::Terraform, Some(Box::new(here))));
     }
     // What is left of one that came to its own end was started in order to stay.
     let killed = !here.log.as_ref().is_some_and(|log| log.ended);
-    if let Some(group) = group.filter(|group| killed && group::lives(group)) {
-        if !end(&group).await {
+    if let Some(group) = group.filter(|_| killed && !at_work().is_empty()) {
+        if !end(&group, &dir).await {
             return Ok(working(Worker::Rest, None));
         }
         ctx.warn(format!(
@@ -167,15 +178,14 @@ pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
     Ok(Leftover::Here(Box::new(here)))
 }
 
-/// Ends what is left of a group; says whether it is gone.
-async fn end(group: &ProcessGroup) -> bool {
-    if group::kill(group).is_err() {
-        return false;
-    }
+/// Ends what a Terraform that was killed had started; says whether it is gone.
+async fn end(group: &ProcessGroup, dir: &Utf8Path) -> bool {
     for _ in 0..TRIES {
-        if !group::lives(group) {
+        let members = group::working_in(group, dir);
+        if members.is_empty() {
             return true;
         }
+        members.iter().for_each(group::Member::kill);
         tokio::time::sleep(PAUSE).await;
     }
     false
@@ -251,6 +261,7 @@ async fn may_go(store: &dyn Store, left: &LeftBehind) -> Result<bool, KlError> {
     }
     let standing = store.reservation_list(found.state).await?;
     let waits = standing.iter().any(|one| one.run == run && one.held_as == HeldAs::Quarantine);
-    let group = store.workplace_find(run).await?.filter(|place| this_host().sees_processes_of(&place.host));
-    Ok(!waits && !group.and_then(|place| place.group).is_some_and(|group| group::lives(&group)))
+    let place = store.workplace_find(run).await?.filter(|place| this_host().sees_processes_of(&place.host));
+    let group = place.and_then(|place| place.group);
+    Ok(!waits && group.is_none_or(|group| group::working_in(&group, left.dir()).is_empty()))
 }

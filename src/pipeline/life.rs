@@ -11,7 +11,7 @@ use crate::domain::id::{Serial, StateId};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::state::{RowKey, Touched};
 use crate::error::KlError;
-use crate::report::life::{self as told, Blame, Cause, Change, Meaning, Moment, SincePlan};
+use crate::report::life::{self as told, Blame, Cause, Change, Meaning, Moment, Shown, SincePlan};
 use crate::store::model::{OriginQuery, RowChange, RowMark, RowOrigin, Source, StateHead, Version};
 use crate::store::{Store, StoreError};
 
@@ -29,8 +29,15 @@ const SKIPPED: u32 = 1000;
 const MOVES: usize = 100;
 
 /// What changed in a state since a plan was made, sorted by what it means for the plan (design §8): the rows with
-/// the versions that changed them, those first that matter most to it.
-pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) -> Result<SincePlan, KlError> {
+/// the versions that changed them, those first that matter most to it. Attributes are looked for only of the rows that are
+/// shown: behind `after`, at most `limit`.
+pub async fn since_plan(
+    store: &dyn Store,
+    head: &StateHead,
+    spec: &PlanSpec,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(SincePlan, Shown), KlError> {
     let changes = stale::by_others(stale::changes(store, head.id, spec).await?, spec);
     let moves = moves_since(store, head, spec, &changes).await?;
     let sorted = classify(&spec.claims(), changes.into_iter().map(|change| (change.key.clone(), change)));
@@ -38,8 +45,9 @@ pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) ->
     let write = sorted.write.into_iter().map(of(Meaning::Write));
     let rows = write.chain(sorted.read.into_iter().map(of(Meaning::Read)));
     let rows = rows.chain(sorted.outside.into_iter().map(of(Meaning::Outside)));
-    let (mut found, mut steps) = (Vec::new(), Vec::new());
+    let (mut found, mut steps_of) = (Vec::new(), Vec::new());
     for (meaning, change) in rows {
+        let mut steps = Vec::new();
         let newest = change.newest.version.serial;
         let (from, to) = moves.of(&change.key);
         let source = from.clone().map(RowKey::object);
@@ -51,10 +59,15 @@ pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) ->
             steps.push(Step { from, ..Step::of(change.key.clone(), step.version.serial) });
             versions.push(told::Step { touched: step.touched, attributes: Vec::new(), cause: cause(&step.version) });
         }
+        steps_of.push(steps);
         let first = change.steps().next().map(|step| step.touched);
         found.push(Change {
             meaning,
-            row: change.key.to_string(),
+            row: match &change.key {
+                // One that goes on behind this row has to find it, and not the object at the same address.
+                RowKey::Husk(address) => format!("{address} (no instances)"),
+                key => key.to_string(),
+            },
             touched: match (first, change.newest.touched) {
                 (_, Touched::Removed) => Touched::Removed,
                 (Some(Touched::Created), _) => Touched::Created,
@@ -70,21 +83,25 @@ pub async fn since_plan(store: &dyn Store, head: &StateHead, spec: &PlanSpec) ->
             earlier,
         });
     }
+    let applied = stale::applied_before(store, head.id, spec).await?.as_ref().map(cause);
+    let (planned_at, now) = (spec.state.serial, head.serial);
+    let mut since = SincePlan { spec: spec.id, state: head.name.clone(), planned_at, now, applied, changes: found };
+    let from = match after {
+        None => 0,
+        Some(row) => since.behind(row).ok_or_else(|| {
+            KlError::usage(format!("{row} is none of the rows that have changed since the plan"))
+                .hint("--after takes a row as the page before had it")
+        })?,
+    };
+    let steps: Vec<Step> = steps_of.into_iter().skip(from).take(limit).flatten().collect();
     let mut names = intervening::attributes(store, head.id, &steps).await?.into_iter();
-    for change in &mut found {
+    for change in since.changes.iter_mut().skip(from).take(limit) {
         change.attributes = names.next().unwrap_or_default();
         for version in &mut change.versions {
             version.attributes = names.next().unwrap_or_default();
         }
     }
-    Ok(SincePlan {
-        spec: spec.id,
-        state: head.name.clone(),
-        planned_at: spec.state.serial,
-        now: head.serial,
-        applied: stale::applied_before(store, head.id, spec).await?.as_ref().map(cause),
-        changes: found,
-    })
+    Ok((since, Shown { from, limit }))
 }
 
 /// Where what stood in the state when a plan was made stands now.

@@ -110,7 +110,9 @@ pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Resu
 pub async fn discard(ctx: &Context, failed: RunId) -> Result<Vec<Pattern>, KlError> {
     let old = ended(ctx, failed).await?;
     let leftover = leftover::look(ctx, failed).await?;
-    if let Leftover::Working(working) = &leftover {
+    if let Leftover::Working(working) = &leftover
+        && !working.is_a_rest()
+    {
         return Err(working.refusal());
     }
     let left = reserved(ctx, &old).await?;
@@ -246,7 +248,7 @@ fn needs_a_person(failed: RunId, evidence: &Evidence) -> Option<KlError> {
 async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> Result<Recovered, Trouble> {
     let failed = old.id;
     let ctx = &ctx.patient(lease);
-    let Evidence { checkpoint, unknown, unseen, here } = evidence;
+    let Evidence { checkpoint, unknown, unseen, unheard, here } = evidence;
     let Some(checkpoint) = checkpoint else {
         if unseen.is_none() && reserved(ctx, old).await?.is_empty() {
             return Err(Trouble::Gone);
@@ -283,6 +285,7 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> 
     if here.is_some() {
         // What was found out must not be lost with this process.
         ctx.store.checkpoint_put(failed, &checkpoint).await?;
+        ctx.store.event_append(failed, &unheard).await?;
     }
     let held = match ctx.store.quarantine_adopt(run, failed, lease).await {
         Ok(Takeover::Held(held)) => held,

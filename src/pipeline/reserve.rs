@@ -207,7 +207,9 @@ async fn beat(
             Ok(expires_at) => {
                 // Counted from the question: how long the answer took is part of the lease.
                 good_until = asked + lease;
-                renew_at = Instant::now() + interval;
+                // One that was paused until the answer came has to ask again at once.
+                let now = Instant::now();
+                renew_at = if now < good_until { now + interval } else { now };
                 if std::mem::take(&mut late_before) {
                     drop(in_time(good_until, recorder.record(RunEvent::LeaseRenewed { expires_at })).await);
                 }
@@ -276,7 +278,7 @@ pub async fn lost(ctx: &Context, run: RunId, found: Option<Loss>) -> Option<KlEr
         Loss::Taken => {
             let why = stored.as_ref().and_then(|run| run.error.clone());
             let why = why.unwrap_or_else(|| "another run has taken its reservations".to_owned());
-            since(KlError::failed(format!("the run is lost: {why}; nothing was committed")))
+            since(KlError::failed(format!("the run is lost: {}; nothing was committed", style::plain(&why))))
         }
         Loss::RanOut => since(KlError::failed(
             "the lease ran out while the database gave no answer, so terraform was stopped and nothing was committed",

@@ -5,18 +5,15 @@ use super::intervening;
 use super::record::Recorder;
 use crate::config::policy::OnStale;
 use crate::domain::coordination::staleness::{Staleness, classify};
-use crate::domain::id::{Serial, SpecId, StateId};
+use crate::domain::id::StateId;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::report::changed_row;
 use crate::report::conflict;
-use crate::store::model::{RowChange, Source, StateHead, Version, VersionQuery};
+use crate::store::model::{RowChange, StateHead, Version};
 use crate::store::{Store, StoreError};
-
-/// So many versions are read at once.
-const PAGE: u32 = 100;
 
 /// So many rows are named in the message; the rest is counted.
 const MAX_NAMED: usize = 10;
@@ -68,7 +65,7 @@ pub async fn changes(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Resu
 /// a reviewed plan: a plain Terraform, an import, a refresh, a rollback, a removal or a move. What it promises is not so any
 /// more then, and neither is "nothing to do" true. Where the history since is gone, nobody can tell.
 pub async fn applied_before(store: &dyn Store, state: StateId, spec: &PlanSpec) -> Result<Option<Version>, KlError> {
-    let Some(version) = version_of(store, state, spec.id, spec.state.serial).await? else { return Ok(None) };
+    let Some(version) = store.applied_version(state, spec.id).await? else { return Ok(None) };
     let since = match store.rows_changed_since(state, version.serial).await {
         Ok(changes) => changes,
         Err(StoreError::HistoryRemoved { .. }) => return Ok(None),
@@ -76,30 +73,6 @@ pub async fn applied_before(store: &dyn Store, state: StateId, spec: &PlanSpec) 
     };
     let unplanned = since.into_iter().filter(|change| change.newest.version.spec.is_none());
     Ok(classify(&spec.claims(), unplanned.map(|change| (change.key, ()))).write.is_empty().then_some(version))
-}
-
-/// The newest version that applying this very spec has made.
-pub(super) async fn version_of(
-    store: &dyn Store,
-    state: StateId,
-    spec: SpecId,
-    planned_at: Serial,
-) -> Result<Option<Version>, StoreError> {
-    let mut before = None;
-    loop {
-        let query = VersionQuery { before, since: None, limit: PAGE, with_rows: false };
-        let page = store.version_list(state, query).await?;
-        let Some(last) = page.last().map(|version| version.serial) else { return Ok(None) };
-        let mut later = page.into_iter().take_while(|version| version.serial > planned_at);
-        let own = |version: &Version| version.source == Source::Apply && version.spec == Some(spec);
-        if let Some(version) = later.find(own) {
-            return Ok(Some(version));
-        }
-        if last <= planned_at {
-            return Ok(None);
-        }
-        before = Some(last);
-    }
 }
 
 /// Records the outcome of the check; says whether the run may go on, and whether the re-plan has to decide.
@@ -131,7 +104,7 @@ pub fn refusal(staleness: &Staleness) -> KlError {
     let rows = staleness.write.iter().map(|row| (row, "writes")).chain(staleness.read.iter().map(|row| (row, "reads")));
     let total = staleness.write.len() + staleness.read.len();
     for (row, verb) in rows.take(MAX_NAMED) {
-        for fact in changed_row::facts(row, &format!("it {verb} this row")) {
+        for fact in changed_row::facts(row, &format!("it {verb}")) {
             message.push_str(&format!("\n  {}", fact.bare()));
         }
     }

@@ -8,8 +8,6 @@ use crate::report::view::{Made, Today};
 use crate::store::Store;
 use crate::store::model::RunQuery;
 
-use super::stale;
-
 /// So many later runs of the same request are looked through for one that made the change.
 const LATER: u32 = 50;
 
@@ -28,7 +26,7 @@ pub async fn look(store: &dyn Store, run: &Run) -> Result<Option<Today>, KlError
     let now = store.now().await?;
     let in_the_way = in_the_way(run, &standing, now);
     if let Some(spec) = run.spec
-        && let Some(version) = stale::version_of(store, run.state, spec, run.source_serial).await?
+        && let Some(version) = store.applied_version(run.state, spec).await?
         && let Some(by) = version.run.filter(|_| version.at >= run.started_at)
     {
         let made = Made { serial: version.serial, run: by, actor: version.actor, planned_again: false };

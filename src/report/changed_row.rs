@@ -51,12 +51,12 @@ pub fn attributes(version: &RowVersion, most: usize) -> Phrase {
     if more > 0 { phrase.and(format!(" and {more} more")) } else { phrase }
 }
 
-/// A line for each version that changed a row, the oldest first, with what that means for whoever tells it.
+/// A line for each version that changed a row, the oldest first, behind what the row is to a plan: `it reads`, say.
 #[must_use]
 pub fn facts(row: &ChangedRow, why: &str) -> Vec<Phrase> {
-    let begin = || Phrase::name_of(row.row.clone()).and(": ");
+    let begin = || Phrase::own(format!("{why} ")).name(row.row.clone()).and(": ");
     let fact = |version: &RowVersion| {
-        let line = begin().and(format!("{why}; ")).then(did(version));
+        let line = begin().then(did(version));
         match version.run {
             Some(run) => line.and(", run ").name(run.to_string()),
             None => line,
@@ -87,7 +87,7 @@ mod tests {
     use crate::report::fixture::{changed_row, changed_twice};
 
     fn bare(row: &ChangedRow) -> Vec<String> {
-        facts(row, "it reads this row").iter().map(Phrase::bare).collect()
+        facts(row, "it reads").iter().map(Phrase::bare).collect()
     }
 
     #[test]
@@ -95,22 +95,16 @@ mod tests {
         let row = changed_twice("aws_vpc.main");
         assert_eq!(line(&row), "aws_vpc.main (serial 41 by ann for acme/infra#17, serial 42 by bob)");
         let told = bare(&row);
-        assert!(
-            told[0]
-                .starts_with("aws_vpc.main: it reads this row; changed in serial 41 by ann for acme/infra#17 (input, ")
-        );
-        assert!(
-            told[1].starts_with("aws_vpc.main: it reads this row; changed in serial 42 by bob (tags), run "),
-            "{told:?}"
-        );
+        assert!(told[0].starts_with("it reads aws_vpc.main: changed in serial 41 by ann for acme/infra#17 (input, "));
+        assert!(told[1].starts_with("it reads aws_vpc.main: changed in serial 42 by bob (tags), run "), "{told:?}");
         let many = ChangedRow { earlier: 4, back: true, ..row };
         assert_eq!(
             line(&many),
             "aws_vpc.main (4 earlier versions, serial 41 by ann for acme/infra#17, serial 42 by bob, \
              back as it was when planned)"
         );
-        assert_eq!(bare(&many)[0], "aws_vpc.main: 4 earlier versions since the plan, too");
-        assert_eq!(bare(&many)[3], "aws_vpc.main: back as it was when planned");
+        assert_eq!(bare(&many)[0], "it reads aws_vpc.main: 4 earlier versions since the plan, too");
+        assert_eq!(bare(&many)[3], "it reads aws_vpc.main: back as it was when planned");
     }
 
     #[test]
@@ -119,7 +113,7 @@ mod tests {
         let row: ChangedRow = serde_json::from_str(old).unwrap();
         assert_eq!(row, ChangedRow { run: None, ..changed_row("aws_vpc.main") });
         assert_eq!(line(&row), "aws_vpc.main (serial 42 by bob)");
-        assert_eq!(bare(&row), ["aws_vpc.main: it reads this row; changed in serial 42 by bob"]);
+        assert_eq!(bare(&row), ["it reads aws_vpc.main: changed in serial 42 by bob"]);
         assert_eq!(serde_json::to_string(&row).unwrap(), old);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::explain::RunFacts;
 use super::page::Page;
 use super::phrase::Phrase;
-use super::style::{between, count, duration};
+use super::style::{between, count, duration, quoted};
 use super::{cells, conflict, json as documents, story};
 use crate::domain::coordination::reservation::AccessMode;
 use crate::domain::plan::spec::{PlanMode, PlanSpec};
@@ -82,12 +82,6 @@ fn changed(page: &mut Page, story: &RunFacts) {
         let command = format!("kl history --state {} --rows --limit 1 --before {next}", quoted(story.state.as_str()));
         page.note(Phrase::own(format!("{more} more: ")).name(command));
     }
-}
-
-/// A word for a shell.
-fn quoted(text: &str) -> String {
-    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-".contains(letter));
-    if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {

@@ -39,7 +39,7 @@ pub struct RunFacts {
     pub apply: ApplyView,
     /// The spec that it applies.
     pub spec: Option<PlanSpec>,
-    /// Runs that its timeline names, as far as the store still knows them.
+    /// Runs that its timeline names, or that came later, as far as the store still knows them.
     pub others: BTreeMap<RunId, NearbyRun>,
     /// Runs that began to ask while it held something, and met it: by what is on their own record, the first one first.
     pub later: Vec<Later>,

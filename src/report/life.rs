@@ -9,7 +9,7 @@ use super::changed_row::BACK;
 use super::page::Page;
 use super::phrase::Phrase;
 use super::story::Tone;
-use super::style::count;
+use super::style::{count, quoted};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
 use crate::domain::run::Origin;
 use crate::domain::state::Touched;
@@ -207,7 +207,7 @@ impl SincePlan {
             page.note(Phrase::name_of(change.row.clone()).and(format!(": {versions} since the plan, too")));
         }
         if let Some(after) = more {
-            page.note(Phrase::own("More: the same with ").name(format!("--after '{after}'")));
+            page.note(Phrase::own("More: the same with ").name(format!("--after {}", quoted(after))));
         }
         page
     }
@@ -227,7 +227,7 @@ impl SincePlan {
             "write": of(Meaning::Write),
             "read": of(Meaning::Read),
             "outside": of(Meaning::Outside),
-            "left_out": self.changes.len().saturating_sub(told.len()),
+            "left_out": self.changes.len().saturating_sub(shown.from + told.len()),
             "next_after": more,
         })
     }
@@ -336,7 +336,7 @@ pub fn blame(rows: &[Blame], more: Option<&str>, filters: &[(&str, bool)]) -> Pa
     let head = ["Row", "Serial", "When", "Actor", "Request", "Source", "Run"];
     page.grid(&head, &rows.iter().map(row).collect::<Vec<_>>());
     if let Some(after) = more {
-        page.note(Phrase::own("More: the same with ").name(format!("--after '{after}'")));
+        page.note(Phrase::own("More: the same with ").name(format!("--after {}", quoted(after))));
     }
     page
 }

@@ -174,7 +174,7 @@ fn held(run: RunId, own: &[&Reservation], known: &[Address], now: DateTime<Utc>)
     };
     let until = match first.expires_at {
         Some(expires) if expires > now => format!("expires in {}", duration(between(now, expires))),
-        Some(_) if first.acquired_at.is_none() => "its place in the queue has ended".to_owned(),
+        Some(_) if first.acquired_at.is_none() => "its place has lapsed".to_owned(),
         Some(_) => "its lease has ended: whoever needs the rows next takes them".to_owned(),
         None => "does not expire".to_owned(),
     };

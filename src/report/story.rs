@@ -113,7 +113,7 @@ pub fn told_since(event: &RunEvent, timeline: &[RecordedEvent]) -> Option<Told> 
     }
 }
 
-/// `; the recovery by judy has found out what became of it: kl explain RUN`.
+/// `; the recovery by judy has looked what became of it: kl explain RUN`.
 #[must_use]
 pub fn found_out(by: RunId, actor: &Actor) -> Phrase {
     Phrase::own("; the recovery by ")
@@ -223,7 +223,7 @@ pub fn told(event: &RunEvent) -> Option<Told> {
                 .name(taker.run.to_string()),
         ),
         RunEvent::LeaseLost { to: None } => {
-            say(Tone::Alarm, Phrase::own("The lease had ended, and the reservations are gone"))
+            say(Tone::Alarm, Phrase::own("It was not heard of any more: whatever it had reserved is free"))
         }
         RunEvent::CheckpointKept { rows, in_flight } => {
             let in_flight =

@@ -36,6 +36,13 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{FFFD}' } else { letter }).collect()
 }
 
+/// A word for a shell.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-".contains(letter));
+    if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 /// A duration as people say it: `12s`, `4m 10s`, `2h 5m`, `3d 4h`.
 #[must_use]
 pub fn duration(duration: Duration) -> String {

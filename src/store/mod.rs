@@ -129,6 +129,9 @@ pub trait Store: Send + Sync {
     /// The versions that recoveries of these specs made, by their serials, each with what it did to which rows.
     async fn recovered_versions(&self, specs: &[SpecId]) -> Result<Vec<Version>, StoreError>;
 
+    /// The newest version that applying a spec made in a state, without its rows: whatever came since.
+    async fn applied_version(&self, state: StateId, spec: SpecId) -> Result<Option<Version>, StoreError>;
+
     /// The rows of a state's trunk that a pattern meets, by the bytes of their addresses, each with the version that gave it
     /// its content. The work depends on how many rows the pattern meets, or, where it names a module without its key, on how
     /// many stand in that module's instances: not on the size of the trunk, nor on its age.

@@ -1,9 +1,11 @@
 //! Process groups that outlive the kl that started them: told apart from others that got the same number later.
 
 use std::fs;
+use std::path::Path;
 
+use camino::Utf8Path;
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use crate::domain::run::workplace::ProcessGroup;
@@ -41,14 +43,43 @@ pub fn leader_lives(group: &ProcessGroup) -> bool {
     stat(group.id).is_some_and(|leader| leader.works && group.started.is_none_or(|started| leader.started == started))
 }
 
-/// SIGKILL to every member of a group that lives.
-///
-/// # Errors
-/// When somebody else's processes are among them.
-pub fn kill(group: &ProcessGroup) -> nix::Result<()> {
-    match killpg(Pid::from_raw(group.id), Signal::SIGKILL) {
-        Ok(()) | Err(Errno::ESRCH) => Ok(()),
-        Err(error) => Err(error),
+/// A process of a group, at work in the directory of its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    id: i32,
+    started: u64,
+    /// Whether it is a Terraform, and not a provider, or what a provisioner runs.
+    pub terraform: bool,
+}
+
+/// The members of a group that work in a directory, or run a program out of it. What a provisioner has started in order to
+/// stay leaves both, and a stranger that got the number never was there. None where the group cannot be told from others.
+#[must_use]
+pub fn working_in(group: &ProcessGroup, dir: &Utf8Path) -> Vec<Member> {
+    let (Ok(processes), Some(started)) = (fs::read_dir("/proc"), group.started) else { return Vec::new() };
+    let real = dir.canonicalize_utf8().unwrap_or_else(|_| dir.to_owned());
+    let inside = |path: &Path| path.starts_with(dir) || path.starts_with(&real);
+    let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let members = numbers
+        .filter_map(|id| Some((id, stat(id)?)))
+        .filter(|(_, process)| process.group == group.id && process.started >= started && process.works);
+    let at_work = members.filter_map(|(id, process)| {
+        let link = |name: &str| fs::read_link(format!("/proc/{id}/{name}")).unwrap_or_default();
+        let program = link("exe");
+        let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let terraform = matches!(name, "terraform" | "tofu");
+        (inside(&program) || inside(&link("cwd"))).then_some(Member { id, started: process.started, terraform })
+    });
+    at_work.collect()
+}
+
+impl Member {
+    /// SIGKILL, if it is still the same process.
+    pub fn kill(&self) {
+        if stat(self.id).is_some_and(|process| process.started == self.started) {
+            // Who may not, and who is gone, is seen by looking again.
+            let _ = kill(Pid::from_raw(self.id), Signal::SIGKILL);
+        }
     }
 }
 

@@ -160,7 +160,11 @@ pub(super) async fn run(invocation: &Invocation, stop: &Stop, mut output: Output
                 }
             }
         };
-        if applies && supervised.as_ref().is_ok_and(|(status, stopped)| own_end(*status, *stopped)) {
+        // A script may give any code for a Terraform that was killed.
+        if applies
+            && !invocation.script
+            && supervised.as_ref().is_ok_and(|(status, stopped)| own_end(*status, *stopped))
+        {
             group.leave();
         }
         drop(group);

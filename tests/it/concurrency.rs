@@ -289,7 +289,7 @@ fn of_overlapping_first_writers_the_second_creates_nothing(database: &Database) 
     }
     drop(site.kl().args(["apply", &spec("a"), "--dir", "live"]).exits(0));
     let said = site.kl().args(["apply", &spec("b"), "--dir", "live"]).exits(4).stderr;
-    assert!(said.contains("it writes terraform_data.a: changed in serial 1"), "{said}");
+    assert!(said.contains("it writes terraform_data.a: created in serial 1"), "{said}");
     assert_eq!(std::fs::read_to_string(marks).unwrap(), "made\n");
     assert_tidy(database, 1);
 }

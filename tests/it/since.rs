@@ -131,8 +131,8 @@ fn every_version_since_a_plan_is_told(database: &Database) {
     let apply = ["apply", mia.as_str(), "--dir", "live", "--state", "prod", "--var=late=9", "--var=input=1"];
     let refused = job(&site, "mia", 19).args(apply).exits(4).stderr;
     let told = [
-        "terraform_data.tag: it reads this row; changed in serial 2 by ann for org/infra#17 (input, output), run ",
-        "terraform_data.tag: it reads this row; changed in serial 3 by ben for org/infra#18 (id, triggers_replace), run ",
+        "it reads terraform_data.tag: changed in serial 2 by ann for org/infra#17 (input, output), run ",
+        "it reads terraform_data.tag: changed in serial 3 by ben for org/infra#18 (id, triggers_replace), run ",
     ];
     contains(&refused, &told);
     let run = database.value("SELECT CAST(id AS text) FROM runs WHERE actor = 'mia' AND status = 'stale'").unwrap();

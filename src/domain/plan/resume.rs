@@ -17,6 +17,10 @@ pub struct Done {
     pub changed: BTreeSet<String>,
     /// Among these, instances whose current object is gone.
     pub gone: BTreeSet<String>,
+    /// Among these, addresses whose new object an apply has made to its end, by what Terraform said of it.
+    pub made: BTreeSet<String>,
+    /// Among these, addresses whose object an apply has updated to its end.
+    pub updated: BTreeSet<String>,
     /// What they were working on when they were cut off: it may have come to its end in reality, which planning sees.
     pub begun: BTreeSet<String>,
     /// The newest serial that they made, and the run that made it.
@@ -36,7 +40,7 @@ impl Done {
     pub fn still_to_replace(&self, by_command: &[String]) -> Vec<String> {
         let replaced = |text: &&String| {
             let address = Pattern::parse(text).map_or_else(|_| (*text).clone(), |pattern| pattern.to_string());
-            self.changed.contains(&address) && !self.gone.contains(&address)
+            self.made.contains(&address) && !self.gone.contains(&address)
         };
         by_command.iter().filter(|text| !replaced(text)).cloned().collect()
     }

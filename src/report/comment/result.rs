@@ -78,6 +78,9 @@ pub fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> 
         Status::Settled(Settled::Discarded) => Inline::own(
             "**The apply failed half-way**, and the record of what it had done was dropped; the rows are free.",
         ),
+        Status::Lost if !reserved(apply) => {
+            Inline::own("**The run was not heard of any more** before it had reserved anything. Nothing was changed.")
+        }
         Status::Lost => Inline::own(
             "**The run stopped renewing its lease while it was at work**, and its reservations are gone. Nothing was committed.",
         ),
@@ -153,6 +156,11 @@ fn next(apply: &ApplyView, status: &Status) -> Option<Node> {
     })
 }
 
+/// Whether a run ever got what it had asked for.
+fn reserved(apply: &ApplyView) -> bool {
+    apply.events.iter().any(|recorded| matches!(recorded.event, RunEvent::Reserved { .. }))
+}
+
 /// What a result asks for.
 #[must_use]
 pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
@@ -172,6 +180,7 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
             hints.map(str::to_owned).chain([seen]).collect()
         }
         Status::Settled(_) => vec!["Run the job again, or plan again, for what is left to do".to_owned()],
+        Status::Lost if !reserved(apply) => vec!["Run the job again; nothing is left to clean up".to_owned()],
         Status::Lost if quarantined(apply).is_empty() => {
             let spec = run.spec.map_or_else(|| "kl-plan.json".to_owned(), |spec| spec.to_string());
             vec![

@@ -66,8 +66,8 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
             outside.iter().flat_map(|row| changed_row::facts(row, "outside")).collect()
         }
         RunEvent::StaleCheckFailed { read, write, .. } => {
-            let writes = write.iter().flat_map(|row| changed_row::facts(row, "it writes this row"));
-            writes.chain(read.iter().flat_map(|row| changed_row::facts(row, "it reads this row"))).collect()
+            let writes = write.iter().flat_map(|row| changed_row::facts(row, "it writes"));
+            writes.chain(read.iter().flat_map(|row| changed_row::facts(row, "it reads"))).collect()
         }
         RunEvent::Refused { .. } => blockers(&story.run.conflict),
         RunEvent::Waiting { behind, .. } => behind.iter().map(|run| other(story, *run, None)).collect(),

@@ -159,7 +159,7 @@ fn a_reason_of_several_lines_and_the_signs_of_a_timeline_can_be_read() {
     assert!(text.contains("terraform apply failed: exit code 1; local-exec: no such file\n"), "{text}");
     let markdown = page.markdown();
     assert!(markdown.contains("exit code 1; local-exec: no such file"), "{markdown}");
-    assert!(markdown.contains("**!** The lease had ended"), "{markdown}");
+    assert!(markdown.contains("**!** It was not heard of any more"), "{markdown}");
 }
 
 #[test]

@@ -109,6 +109,10 @@ pub(super) async fn what_was_recovered_of_a_spec_is_found(f: &Fixture) {
     assert_eq!(touched(&found[1]), ["a.x Changed"]);
     assert!(f.store.recovered_versions(&specs[1..2]).await.unwrap().is_empty());
     assert!(f.store.recovered_versions(&[]).await.unwrap().is_empty());
+    let applied =
+        f.store.applied_version(state, specs[1]).await.unwrap().map(|version| (version.serial.0, version.spec));
+    assert_eq!(applied, Some((2, Some(specs[1]))));
+    assert_eq!(f.store.applied_version(state, specs[0]).await.unwrap(), None, "it was recovered, and not applied");
 }
 
 pub(super) async fn of_two_first_writers_one_wins(f: &Fixture) {

@@ -107,7 +107,7 @@ cases! {
 
     commits::versions_follow_each_other covers run_commit, version_list, snapshot;
     commits::a_commit_stands_on_the_timeline_with_its_version covers run_commit, event_list;
-    commits::what_was_recovered_of_a_spec_is_found covers recovered_versions;
+    commits::what_was_recovered_of_a_spec_is_found covers recovered_versions, applied_version;
     commits::of_two_first_writers_one_wins covers run_commit;
     commits::what_changes_nothing_is_skipped covers run_commit, version_list;
     commits::every_serial_can_be_read_again covers snapshot;

@@ -107,7 +107,7 @@ fn the_words_in_a_column_are_those_that_the_page_lists() {
             words_of::<Source>(),
         ),
         ("mode", &["state_versions", "version_overview"], words_of::<CommitMode>()),
-        ("held_as", &["resource_reservations", "reservation_overview"], words_of::<HeldAs>()),
+        ("held_as", &["resource_reservations", "run_conflicts"], words_of::<HeldAs>()),
     ];
     for (column, tables, words) in known {
         for table in tables {

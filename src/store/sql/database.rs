@@ -143,6 +143,10 @@ impl Store for Database {
         transaction!(self, begin_read, "read what was recovered", |db| versions::recovered(db, specs))
     }
 
+    async fn applied_version(&self, state: StateId, spec: SpecId) -> Result<Option<Version>, StoreError> {
+        transaction!(self, begin_read, "read what was applied", |db| versions::applied(db, state, spec))
+    }
+
     async fn row_origins(&self, state: StateId, query: &OriginQuery) -> Result<Vec<RowOrigin>, StoreError> {
         transaction!(self, begin_read, "read where rows come from", |db| origins::row_origins(db, state, query))
     }

@@ -70,7 +70,7 @@ pub(super) async fn lose(
         Some(taker) => {
             format!("its lease had ended, and run {} by {} has taken its reservations", taker.run, taker.actor)
         }
-        None => "its lease had ended, and nobody was left to renew it".to_owned(),
+        None => "it was not heard of any more".to_owned(),
     };
     let end = RunEnd { error: Some(error), ..RunEnd::plain(RunStatus::Lost) };
     cut_off(db, run, standing, &end, RunEvent::LeaseLost { to }).await

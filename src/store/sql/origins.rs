@@ -16,6 +16,9 @@ use crate::store::values::{Id, Time};
 /// `kind, address, qualifier, id, from_serial` of a lifecycle.
 type OriginColumns = (String, String, String, i64, i64);
 
+/// At least so many rows are read at once.
+const PAGE: u32 = 200;
+
 pub(super) async fn row_origins(
     db: &mut Connection,
     state: StateId,
@@ -25,15 +28,15 @@ pub(super) async fn row_origins(
     let mut found = Vec::new();
     for range in ranges(&query.within) {
         let mut after = query.after.clone();
-        while let Some(missing) = query.limit.checked_sub(u32::try_from(found.len()).unwrap_or(u32::MAX))
-            && missing > 0
-        {
-            let page = page(db, state, query, &range, after.as_ref(), missing).await?;
+        while found.len() < query.limit as usize {
+            // Many at once: not all of a range need be met.
+            let page = page(db, state, query, &range, after.as_ref(), query.limit.max(PAGE)).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.mark.clone());
             found.extend(page.into_iter().filter(|row| meets(&query.within, row)));
         }
     }
+    found.truncate(query.limit as usize);
     Ok(found)
 }
 

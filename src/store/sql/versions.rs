@@ -66,6 +66,19 @@ pub(super) async fn of_serials(
     Ok(versions.into_iter().map(|version| (version.serial, version)).collect())
 }
 
+pub(super) async fn applied(db: &mut Connection, state: StateId, spec: SpecId) -> Result<Option<Version>, Fault> {
+    let found: Option<VersionColumns> = query_as(
+        "SELECT serial, source_serial, committed_at, actor, origin, run_id, spec_id, source, mode, terraform_version,
+                rows_opened, rows_closed, rows_touched
+         FROM state_versions WHERE spec_id = $2 AND state_id = $1 AND source = 'apply' ORDER BY serial DESC LIMIT 1",
+    )
+    .bind(Id(state.0))
+    .bind(Id(spec.0))
+    .fetch_optional(db)
+    .await?;
+    Ok(found.map(codec::version).transpose()?)
+}
+
 pub(super) async fn recovered(db: &mut Connection, specs: &[SpecId]) -> Result<Vec<Version>, Fault> {
     let found: Vec<(Id, i64)> = query_as(concat!(
         "SELECT state_id, serial FROM state_versions WHERE source = 'recover' AND spec_id IN (",

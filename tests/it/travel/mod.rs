@@ -381,5 +381,5 @@ fn what_was_taken_back_can_be_planned_and_applied_again(database: &Database) {
     assert!(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0).stdout.contains("already applied"));
     plain(&["state", "rm", "terraform_data.comes"]);
     let said = site.kl().args(["apply", &spec, "--dir", "live"]).exits(4).stderr;
-    assert!(said.contains("it writes terraform_data.comes: changed in serial 6 by"), "{said}");
+    assert!(said.contains("it writes terraform_data.comes: removed in serial 6 by"), "{said}");
 }
