@@ -100,13 +100,16 @@ async fn intent(ctx: &Context, run: &Run, slice_serial: Option<Serial>) -> Resul
 
 /// What the log says of ended objects, and the timeline does not.
 fn unheard(here: &Here, events: &[RunEvent]) -> Vec<RunEvent> {
-    let ended = |address: &str| {
-        events.iter().any(|event| {
-            matches!(event, RunEvent::Resource { address: heard, step: ResourceStep::Finished, .. } if heard == address)
+    // Of a replacement, the end of the old object is no end of the new one.
+    let heard: BTreeSet<(&str, &str)> = events
+        .iter()
+        .filter_map(|event| match event {
+            RunEvent::Resource { address, action, step: ResourceStep::Finished, .. } => Some((&**address, &**action)),
+            _ => None,
         })
-    };
+        .collect();
     let told = here.log.iter().flat_map(|log| log.in_flight.effects());
-    let unheard = told.filter(|(address, _)| !ended(address));
+    let unheard = told.filter(|(address, effect)| !heard.contains(&(*address, effect.action())));
     let event = |(address, effect): (&str, Effect)| RunEvent::Resource {
         address: address.to_owned(),
         action: effect.action().to_owned(),
