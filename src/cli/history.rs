@@ -135,9 +135,9 @@ impl Why {
                     }
                 }
                 RunEvent::RollingBack { to, .. } => why.back_to = Some(*to),
-                RunEvent::StaleCheckPassed { outside } => {
-                    let back = outside.iter().filter(|row| row.back).count();
-                    (why.outside, why.back) = (Some(outside.len() - back), Some(back));
+                RunEvent::StaleCheckPassed { outside, more, more_back } => {
+                    let back = outside.iter().filter(|row| row.back).count() + more_back;
+                    (why.outside, why.back) = (Some(outside.len() + more - back), Some(back));
                 }
                 RunEvent::Revalidated { .. } => why.revalidated = true,
                 RunEvent::Committed { as_planned, .. } => why.as_planned = *as_planned,

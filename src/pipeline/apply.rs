@@ -196,7 +196,12 @@ async fn story(
     let result = under_reservation(ctx, recorder, project, spec, rules, options, &held).await;
     match result {
         Err(halt) => Err(match reserve::lost(ctx, recorder.run(), heartbeat.lost()).await {
-            Some(error) => Box::new(Halt { error: error.because(halt.error.chain()), ..*halt }),
+            // What it was told to do stands beside why: where the record of real objects lies must not get lost.
+            Some(error) => {
+                let why = halt.error.chain();
+                let error = halt.error.hints().iter().cloned().fold(error, KlError::hint).because(why);
+                Box::new(Halt { error, ..*halt })
+            }
             None => halt,
         }),
         done => done,

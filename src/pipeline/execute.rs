@@ -400,6 +400,8 @@ pub async fn apply(
                 Err(lost) => {
                     bench.leave();
                     let hint = format!("what terraform did is in {state_path} only: {}", lost.message());
+                    // Told at once: whatever comes now may take its time, and kl may be killed meanwhile.
+                    recorder.tell(&RunEvent::Warning { message: hint.clone() });
                     let in_flight = in_flight.addresses().map(str::to_owned).collect();
                     Broken { error: error.hint(hint), changed: ready.write_set.clone(), in_flight }
                 }

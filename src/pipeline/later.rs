@@ -10,27 +10,40 @@ use crate::store::model::RunQuery;
 use crate::store::{Store, StoreError};
 
 /// So many runs that began while a run held something are looked at, the newest ones.
-const MOST: u32 = 500;
+const MOST: usize = 5000;
+
+/// At least so many of those that began before are looked at: one that asks, or takes a lease, may be one of them.
+const EARLIER: usize = 200;
+
+/// So many runs are read at once.
+const PAGE: u32 = 500;
 
 /// So many timelines are read at once.
 const OUTLINES: usize = 50;
 
-/// Those that met a run, the first one first.
+/// Those that met a run, the first one first; and whether there were more runs than are looked at.
 pub(super) async fn came(
     store: &dyn Store,
     run: &Run,
     events: &[RecordedEvent],
-) -> Result<Vec<(Later, NearbyRun)>, StoreError> {
+) -> Result<(Vec<(Later, NearbyRun)>, bool), StoreError> {
     let last = RunId(uuid::Uuid::max());
-    // One that asks, or takes a lease, may have begun before.
-    let query = RunQuery {
-        state: Some(run.state),
-        before: held_until(run, events).map(|end| (end, last)),
-        limit: MOST,
-        ..RunQuery::default()
+    let mut before = held_until(run, events).map(|end| (end, last));
+    let (mut others, mut looked, mut earlier) = (Vec::new(), 0, 0);
+    let cut = loop {
+        let query = RunQuery { state: Some(run.state), before, limit: PAGE, ..RunQuery::default() };
+        let page = store.run_page(&query).await?;
+        let Some(oldest) = page.last() else { break false };
+        before = Some((oldest.started_at, oldest.id));
+        looked += page.len();
+        earlier += page.iter().filter(|other| other.started_at < run.started_at).count();
+        let all = page.len() < PAGE as usize || earlier >= EARLIER;
+        let met = |other: &Run| other.id != run.id && other.ended_at.is_none_or(|end| end >= run.started_at);
+        others.extend(page.into_iter().filter(met));
+        if all || looked >= MOST {
+            break !all;
+        }
     };
-    let mut others = store.run_page(&query).await?;
-    others.retain(|other| other.id != run.id && other.ended_at.is_none_or(|end| end >= run.started_at));
     others.reverse();
     let mut found = Vec::new();
     // An outline names all that had changed beside a plan: few of them are in the memory at once.
@@ -44,7 +57,7 @@ pub(super) async fn came(
             }
         }
     }
-    Ok(found)
+    Ok((found, cut))
 }
 
 /// Until when a run held something: with what it left in quarantine. None while it does.

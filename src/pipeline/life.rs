@@ -1,6 +1,6 @@
 //! What happened to rows: since a plan, in the life of one resource across its moves, and who changed each one last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 
@@ -49,15 +49,23 @@ pub async fn since_plan(
     for (meaning, change) in rows {
         let mut steps = Vec::new();
         let newest = change.newest.version.serial;
-        let (from, to) = moves.of(&change.key);
+        let (from, to) = moves.ends.of(&change.key);
         let source = from.clone().map(RowKey::object);
-        steps.push(Step { since: spec.state.serial, from: source.clone(), ..Step::of(change.key.clone(), newest) });
+        steps.push(Step { since: spec.state.serial, from: source, ..Step::of(change.key.clone(), newest) });
         let earlier = (change.earlier.len() + 1).saturating_sub(intervening::VERSIONS);
         let mut versions = Vec::new();
         for step in change.steps().skip(earlier) {
-            let from = source.clone().filter(|_| step.touched == Touched::Created);
+            let ways = moves.versions.get(&step.version.serial);
+            let (came, went) = ways.map(|ways| ways.of(&change.key)).unwrap_or_default();
+            let from = came.clone().map(RowKey::object);
             steps.push(Step { from, ..Step::of(change.key.clone(), step.version.serial) });
-            versions.push(told::Step { touched: step.touched, attributes: Vec::new(), cause: cause(&step.version) });
+            versions.push(told::Step {
+                touched: step.touched,
+                moved_from: came.map(|from| from.to_string()),
+                moved_to: went.map(|to| to.to_string()),
+                attributes: Vec::new(),
+                cause: cause(&step.version),
+            });
         }
         steps_of.push(steps);
         let first = change.steps().next().map(|step| step.touched);
@@ -104,14 +112,28 @@ pub async fn since_plan(
     Ok((since, Shown { from, limit }))
 }
 
-/// Where what stood in the state when a plan was made stands now.
+/// The moves on record since a plan.
 #[derive(Default)]
 struct MovesSince {
-    to: BTreeMap<Address, Address>,
-    from: BTreeMap<Address, Address>,
+    /// From where things stood when the plan was made to where they stand now.
+    ends: Ways,
+    /// Those of each version.
+    versions: BTreeMap<Serial, Ways>,
 }
 
-impl MovesSince {
+/// Moves, to be found by either end.
+#[derive(Default)]
+struct Ways {
+    from: BTreeMap<Address, Address>,
+    to: BTreeMap<Address, Address>,
+}
+
+impl Ways {
+    fn new(moves: impl IntoIterator<Item = (Address, Address)>) -> Self {
+        let to: BTreeMap<Address, Address> = moves.into_iter().collect();
+        Self { from: to.iter().map(|(from, to)| (to.clone(), from.clone())).collect(), to }
+    }
+
     /// From where what stands at a row came, and where to what stood there has gone.
     fn of(&self, key: &RowKey) -> (Option<Address>, Option<Address>) {
         let RowKey::Object { address, deposed: None } = key else { return (None, None) };
@@ -126,13 +148,17 @@ async fn moves_since(
     spec: &PlanSpec,
     changes: &[RowChange],
 ) -> Result<MovesSince, StoreError> {
-    if !changes.iter().any(RowChange::gone) {
+    if !changes.iter().any(|change| change.steps().any(|step| step.touched == Touched::Removed)) {
         return Ok(MovesSince::default());
     }
-    let mut to = moves::between(store, head.id, spec.state.serial, head.serial).await?;
-    to.retain(|from, to| from != to);
-    let from = to.iter().map(|(from, to)| (to.clone(), from.clone())).collect();
-    Ok(MovesSince { to, from })
+    let versions = moves::by_version(store, head.id, spec.state.serial, head.serial).await?;
+    // What moved after it had come did not stand there when the plan was made.
+    let came = |change: &&RowChange| change.steps().next().is_some_and(|step| step.touched == Touched::Created);
+    let late: BTreeSet<&RowKey> = changes.iter().filter(came).map(|change| &change.key).collect();
+    let mut ends = moves::from_end_to_end(&versions);
+    ends.retain(|from, to| from != to && !late.contains(&RowKey::object(from.clone())));
+    let versions = versions.into_iter().map(|(serial, moves)| (serial, Ways::new(moves))).collect();
+    Ok(MovesSince { ends: Ways::new(ends), versions })
 }
 
 /// The life of what a pattern covers, newest first, under every name that it had: at most `limit` versions before a serial

@@ -1,7 +1,7 @@
 //! Which objects moved from where to where: what reviewed plans and `kl state mv` have on record, and what a rollback took
 //! back of that.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
 
 use crate::domain::address::{Address, Target};
@@ -136,39 +136,95 @@ pub async fn between(
     older: Serial,
     newer: Serial,
 ) -> Result<BTreeMap<Address, Address>, StoreError> {
+    Ok(from_end_to_end(&by_version(store, state, older, newer).await?))
+}
+
+/// The moves on record of each version behind a serial, up to another one and with it.
+pub async fn by_version(
+    store: &dyn Store,
+    state: StateId,
+    older: Serial,
+    newer: Serial,
+) -> Result<BTreeMap<Serial, Vec<(Address, Address)>>, StoreError> {
     let mut records = Records::new(store);
-    let mut steps = Vec::new();
+    let mut found = BTreeMap::new();
     let mut before = newer.next();
-    'pages: loop {
+    loop {
         let page = store
             .version_list(state, VersionQuery { before: Some(before), since: None, limit: PAGE, with_rows: false })
             .await?;
         if page.is_empty() {
-            break;
+            return Ok(found);
         }
         for version in page {
             if version.serial <= older {
-                break 'pages;
+                return Ok(found);
             }
             before = version.serial;
-            if version.source == Source::Move {
-                let query =
-                    VersionQuery { before: Some(version.serial.next()), since: None, limit: 1, with_rows: true };
-                for version in store.version_list(state, query).await? {
-                    steps.push(records.moves(&version).await?);
+            let may = match version.source {
+                Source::Move | Source::Rollback => true,
+                _ => !records.moves(&version).await?.is_empty(),
+            };
+            if !may {
+                continue;
+            }
+            let query = VersionQuery { before: Some(version.serial.next()), since: None, limit: 1, with_rows: true };
+            for version in store.version_list(state, query).await? {
+                let moves = records.moves(&version).await?;
+                if !moves.is_empty() {
+                    found.insert(version.serial, moves);
                 }
-            } else if version.spec.is_some() || version.source == Source::Rollback {
-                steps.push(records.moves(&version).await?);
             }
         }
     }
-    let mut now: BTreeMap<Address, Address> = BTreeMap::new();
-    for (from, to) in steps.into_iter().rev().flatten() {
-        match now.iter_mut().find(|(_, place)| **place == from) {
-            Some((_, place)) => *place = to,
-            // What moved away before has left its address to something that did not exist at the older serial.
-            None => drop(now.entry(from).or_insert(to)),
+}
+
+/// From where the first of some versions found things to where the last one left them.
+#[must_use]
+pub fn from_end_to_end(versions: &BTreeMap<Serial, Vec<(Address, Address)>>) -> BTreeMap<Address, Address> {
+    // What stood first at an address that something has left, and where it stands.
+    let mut left = BTreeSet::new();
+    let mut origins: BTreeMap<Address, Address> = BTreeMap::new();
+    for moves in versions.values() {
+        // All moves of a version happen at once: two objects may change places.
+        let taken: Vec<Option<Address>> = moves.iter().map(|(from, _)| origins.remove(from)).collect();
+        for (origin, (from, to)) in taken.into_iter().zip(moves) {
+            // What moved away before has left its address to something that did not exist at first.
+            match origin.or_else(|| (!left.contains(from)).then(|| from.clone())) {
+                Some(origin) => drop(origins.insert(to.clone(), origin)),
+                None => drop(origins.remove(to)),
+            }
         }
+        left.extend(moves.iter().map(|(from, _)| from.clone()));
     }
-    Ok(now)
+    origins.into_iter().map(|(place, origin)| (origin, place)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The moves of each version as `from>to`, and what comes of them.
+    fn ends(versions: &[&[&str]]) -> Vec<String> {
+        let address = |name: &str| Address::parse(&format!("terraform_data.{name}")).unwrap();
+        let pair = |text: &&str| {
+            let (from, to) = text.split_once('>').unwrap();
+            (address(from), address(to))
+        };
+        let serials = (1..).map(Serial);
+        let versions = serials.zip(versions.iter().map(|moves| moves.iter().map(pair).collect())).collect();
+        let bare = |address: &Address| address.to_string().replace("terraform_data.", "");
+        from_end_to_end(&versions).iter().map(|(from, to)| format!("{}>{}", bare(from), bare(to))).collect()
+    }
+
+    #[test]
+    fn moves_are_followed_from_end_to_end() {
+        assert_eq!(ends(&[&["a>b"], &["b>c"]]), ["a>c"]);
+        assert_eq!(ends(&[&["a>b"], &["b>a"]]), ["a>a"]);
+        assert_eq!(ends(&[&["a>b", "b>a"]]), ["a>b", "b>a"], "two that change places");
+        assert_eq!(ends(&[&["a>b", "b>c"]]), ["a>b", "b>c"], "one that makes room");
+        assert_eq!(ends(&[&["a>b"], &["a>c"]]), ["a>b"], "what came to the address later");
+        assert_eq!(ends(&[&["a>b"], &["c>b"]]), ["c>b"], "what was gone by then");
+        assert_eq!(ends(&[&["a>b"], &["a>b"]]), Vec::<String>::new(), "the same with what came later");
+    }
 }

@@ -124,7 +124,9 @@ async fn told(
             job_url: run.origin.job_url.clone(),
             at: now,
         };
-        all.push(RunFacts { run: run.clone(), state, apply, spec, others: known, later: Vec::new(), committed });
+        let run = run.clone();
+        let later = Vec::new();
+        all.push(RunFacts { run, state, apply, spec, others: known, later, later_cut: false, committed });
     }
     Ok(all)
 }

@@ -18,6 +18,9 @@ use crate::store::{Store, StoreError};
 /// So many rows are named in the message; the rest is counted.
 const MAX_NAMED: usize = 10;
 
+/// So many rows that do not matter to a plan are put on its timeline; the rest is counted.
+const MAX_OUTSIDE: usize = 1000;
+
 /// Refuses a spec of serials that the state has not come to: it is of another database.
 pub fn not_ahead(spec: &PlanSpec, state: &StateHead) -> Result<(), KlError> {
     if spec.state.serial <= state.serial {
@@ -78,7 +81,10 @@ pub async fn applied_before(store: &dyn Store, state: StateId, spec: &PlanSpec) 
 /// Records the outcome of the check; says whether the run may go on, and whether the re-plan has to decide.
 pub async fn judge(recorder: &Recorder, staleness: Staleness, rules: &Rules) -> Result<Verdict, KlError> {
     if staleness.fresh() {
-        recorder.record(RunEvent::StaleCheckPassed { outside: staleness.outside }).await?;
+        let mut outside = staleness.outside;
+        let rest = outside.split_off(outside.len().min(MAX_OUTSIDE));
+        let more_back = rest.iter().filter(|row| row.back).count();
+        recorder.record(RunEvent::StaleCheckPassed { outside, more: rest.len(), more_back }).await?;
         return Ok(Verdict::Fresh);
     }
     let revalidate = rules.on_stale == OnStale::Revalidate && (!rules.strict || staleness.write.is_empty());

@@ -33,7 +33,8 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
         }
     }
     let mut later = Vec::new();
-    for (one, nearby) in later::came(store, &run, &apply.events).await? {
+    let (came, later_cut) = later::came(store, &run, &apply.events).await?;
+    for (one, nearby) in came {
         // One that is named as a neighbour on this run's own timeline was there before.
         if !beside(&apply.events, one.run) {
             others.insert(one.run, nearby);
@@ -49,7 +50,7 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
         None => Vec::new(),
     };
     let committed = version.map(|version| committed(&run, &version, spec.as_ref(), &recovered, &soft));
-    Ok(RunFacts { run, state, apply, spec, others, later, committed })
+    Ok(RunFacts { run, state, apply, spec, others, later, later_cut, committed })
 }
 
 /// The runs that a timeline names, up to a number of them, and the rows whose metadata it says were taken over.

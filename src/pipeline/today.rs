@@ -1,14 +1,14 @@
 //! What has become, by now, of a run that did not go through: advice is for today, not for the day of the refusal.
 
 use crate::domain::coordination::reservation::{Blocker, Reservation, blockers};
-use crate::domain::id::Serial;
+use crate::domain::run::again::{Again, again, settles};
 use crate::domain::run::{Run, RunKind, RunStatus};
 use crate::error::KlError;
 use crate::report::view::{Made, Today};
 use crate::store::Store;
 use crate::store::model::RunQuery;
 
-/// So many later runs of the same request are looked through for one that made the change.
+/// So many later runs of the same request, or else of the same actor, are looked through for one that made the change.
 const LATER: u32 = 50;
 
 /// Whether a run has ended without making its change.
@@ -29,20 +29,25 @@ pub async fn look(store: &dyn Store, run: &Run) -> Result<Option<Today>, KlError
         && let Some(version) = store.applied_version(run.state, spec).await?
         && let Some(by) = version.run.filter(|_| version.at >= run.started_at)
     {
-        let made = Made { serial: version.serial, run: by, actor: version.actor, planned_again: false };
+        let made = Made { serial: Some(version.serial), run: by, actor: version.actor, how: Again::Applied };
         return Ok(Some(Today { made: Some(made), in_the_way }));
     }
-    let Some(request) = run.origin.request else { return Ok(Some(Today { made: None, in_the_way })) };
-    let query = RunQuery {
-        state: Some(run.state),
-        since: Some(run.started_at),
-        status: Some(RunStatus::Committed),
-        request: Some(request),
-        limit: LATER,
-        ..RunQuery::default()
-    };
-    let later = store.run_page(&query).await?;
-    Ok(Some(Today { made: made(run, later.iter().rev()), in_the_way }))
+    let request = run.origin.request;
+    let mut later = Vec::new();
+    for status in [RunStatus::Committed, RunStatus::Noop] {
+        let query = RunQuery {
+            state: Some(run.state),
+            since: Some(run.started_at),
+            status: Some(status),
+            actor: request.is_none().then(|| run.actor.clone()),
+            request,
+            limit: LATER,
+            ..RunQuery::default()
+        };
+        later.extend(store.run_page(&query).await?);
+    }
+    later.sort_by_key(|run| (run.started_at, run.id));
+    Ok(Some(Today { made: made(run, later.iter()), in_the_way }))
 }
 
 /// What would stand in the way of a run if it asked again now.
@@ -50,26 +55,11 @@ pub(super) fn in_the_way(run: &Run, standing: &[Reservation], now: chrono::DateT
     if run.status == RunStatus::Conflict { blockers(run.id, i64::MAX, &run.claims, standing, now) } else { Vec::new() }
 }
 
-/// The first of some runs, in the order of their beginning, that made the change of an earlier one: of the same spec, or of
-/// the same request.
-pub(super) fn made<'r>(run: &Run, runs: impl Iterator<Item = &'r Run>) -> Option<Made> {
-    let ours = &run.origin;
-    let same_spec = |other: &Run| run.spec.is_some() && other.spec == run.spec;
-    let same_request = |other: &Run| {
-        let theirs = &other.origin;
-        ours.request.is_some()
-            && (&ours.forge, &ours.repository, ours.request) == (&theirs.forge, &theirs.repository, theirs.request)
+/// The first of some runs, in the order of their beginning, that made the change of an earlier one.
+pub(super) fn made<'r>(run: &Run, mut runs: impl Iterator<Item = &'r Run>) -> Option<Made> {
+    let settled = |other: &'r Run| {
+        let how = again(run, other).filter(|how| settles(*how, other))?;
+        Some(Made { serial: other.result_serial, run: other.id, actor: other.actor.clone(), how })
     };
-    let later = |other: &&Run| {
-        other.state == run.state
-            && other.kind == RunKind::Apply
-            && other.started_at >= run.started_at
-            && other.id != run.id
-            && (same_spec(other) || same_request(other))
-    };
-    let found = |other: &Run| {
-        let serial: Serial = other.result_serial?;
-        Some(Made { serial, run: other.id, actor: other.actor.clone(), planned_again: !same_spec(other) })
-    };
-    runs.filter(later).find_map(found)
+    runs.find_map(settled)
 }

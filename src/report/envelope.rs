@@ -259,6 +259,7 @@ pub fn document(story: &RunFacts, shown: Shown) -> Value {
         "ended_at": run.ended_at,
         "error": run.error,
         "later": story.later,
+        "later_cut": story.later_cut,
         "conflict": run.conflict.iter().map(documents::blocker).collect::<Vec<_>>(),
         "events": events.iter().take(shown.limit).collect::<Vec<_>>(),
         "next_after": next.map(|last| last.seq),

@@ -43,6 +43,8 @@ pub struct RunFacts {
     pub others: BTreeMap<RunId, NearbyRun>,
     /// Runs that began to ask while it held something, and met it: by what is on their own record, the first one first.
     pub later: Vec<Later>,
+    /// Whether there were more such runs than were looked at.
+    pub later_cut: bool,
     /// The version that it made, compared with the spec.
     pub committed: Option<Committed>,
 }
@@ -193,7 +195,7 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
         _ => Topic::Work,
     };
     let told = match event {
-        RunEvent::StaleCheckPassed { outside } if outside.is_empty() => Told {
+        RunEvent::StaleCheckPassed { outside, .. } if outside.is_empty() => Told {
             tone: Tone::Good,
             phrase: Phrase::own("Nothing had changed in the state since the plan that could matter to it"),
         },
@@ -280,6 +282,7 @@ pub fn document(story: &RunFacts) -> Value {
         "headline": headline(story).bare(),
         "points": points,
         "later": story.later,
+        "later_cut": story.later_cut,
         "exactly_as_planned": story.committed.as_ref().and_then(|one| one.fidelity.as_ref()).map(Fidelity::exact),
         "fidelity": story.committed.as_ref().and_then(|one| one.fidelity.as_ref()),
     })

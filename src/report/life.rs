@@ -78,6 +78,10 @@ pub struct Change {
 pub struct Step {
     /// What.
     pub touched: Touched,
+    /// The address that it moved the row from.
+    pub moved_from: Option<String>,
+    /// The address that it moved the row to.
+    pub moved_to: Option<String>,
     /// The names of the attributes that it changed.
     pub attributes: Vec<String>,
     /// The version.
@@ -178,10 +182,9 @@ impl SincePlan {
                 Meaning::Read => Phrase::toned(Tone::Alarm, "it reads"),
                 Meaning::Outside => Phrase::toned(Tone::Good, "outside"),
             };
-            let moved_from = change.moved_from.as_ref().filter(|_| step.touched == Touched::Created);
-            let moved_to = change.moved_to.as_ref().filter(|_| step.touched == Touched::Removed);
-            let what = happened(moved_from, moved_to, step.touched);
-            let what = match (newest, change.passed, change.back) {
+            let moved = step.moved_from.is_some() || step.moved_to.is_some();
+            let what = happened(step.moved_from.as_ref(), step.moved_to.as_ref(), step.touched);
+            let what = match (newest, change.passed && !moved, change.back && !change.passed) {
                 (true, true, _) => Phrase::own("came and went"),
                 // As what a move passed by: a beginning and an end of nothing.
                 (false, true, _) if step.touched == Touched::Created => Phrase::own("came"),

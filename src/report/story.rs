@@ -142,9 +142,11 @@ pub fn told(event: &RunEvent) -> Option<Told> {
                 .name(spec.to_string())
                 .and(format!(", planned at serial {source_serial}; the state is at serial {trunk_serial}")),
         ),
-        RunEvent::StaleCheckPassed { outside } if outside.is_empty() => None,
-        RunEvent::StaleCheckPassed { outside } => {
-            say(Tone::Good, named("Changed since the plan, outside of what it reads and writes: ", &rows(outside)))
+        RunEvent::StaleCheckPassed { outside, .. } if outside.is_empty() => None,
+        RunEvent::StaleCheckPassed { outside, more, .. } => {
+            let rest = if *more > 0 { format!("; {} beyond those", count(*more, "row")) } else { String::new() };
+            let text = "Changed since the plan, outside of what it reads and writes: ";
+            say(Tone::Good, named(text, &rows(outside)).and(rest))
         }
         RunEvent::StaleCheckFailed { read, write, revalidate } => {
             let all: Vec<ChangedRow> = write.iter().chain(read).cloned().collect();

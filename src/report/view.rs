@@ -10,6 +10,7 @@ use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
 pub use crate::domain::plan::changed::ChangedValue;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{RequestPhase, RequestRef};
+use crate::domain::run::again::Again;
 use crate::domain::run::event::RecordedEvent;
 use crate::domain::run::{Run, RunStatus};
 
@@ -161,7 +162,7 @@ pub struct ApplyView {
 /// What has become, by now, of a run that did not go through.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Today {
-    /// The later version by which the same change was made.
+    /// The later run by which the same change was made.
     pub made: Option<Made>,
     /// What would stand in the way of the same reservations now.
     pub in_the_way: Vec<Blocker>,
@@ -170,14 +171,14 @@ pub struct Today {
 /// A change that was made after all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
-    /// The version.
-    pub serial: Serial,
+    /// The version; none where there was nothing left to do.
+    pub serial: Option<Serial>,
     /// The run that made it.
     pub run: RunId,
     /// Who.
     pub actor: Actor,
-    /// Whether it had been planned again, and was not the same spec.
-    pub planned_again: bool,
+    /// How that run took the change up.
+    pub how: Again,
 }
 
 /// Another run on the same state, for the picture of who worked at the same time.

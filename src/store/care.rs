@@ -1,5 +1,6 @@
 //! How a store deals with a database that does not answer: at once, or with patience while a lease lasts.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -15,13 +16,18 @@ const ATTEMPT: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How long to go on trying once somebody wants us to stop: CI kills what takes longer (terraform-facts.md on signals).
+/// How long to go on trying once somebody wants us to stop, because CI kills what takes longer (terraform-facts.md on
+/// signals), or once the patience is used up: each of a run's last words has a chance still.
 const LAST_TRIES: Duration = Duration::from_secs(4);
+
+/// After so long without a question nobody knows whether the database was away all the time.
+const FORGOTTEN: Duration = Duration::from_mins(5);
 
 /// For how long a database that is away is waited for.
 #[derive(Debug, Clone)]
 pub struct Patience {
-    /// As long as this, from the first failure on: the run's lease, because after it there is nothing left to save.
+    /// As long as this, from the first question on that had no answer, whoever asked: the run's lease, because after it
+    /// there is little left to save.
     pub limit: Duration,
     /// Cancelled when kl is to end; then a few seconds are left.
     pub stop: CancellationToken,
@@ -32,6 +38,16 @@ pub struct Patience {
 pub(in crate::store) struct Care {
     pub(in crate::store) patience: Option<Patience>,
     pub(in crate::store) mishaps: Mishaps,
+    pub(in crate::store) away: Arc<Mutex<Option<Away>>>,
+}
+
+/// A database that does not answer. All operations of a process share one: or each of them would wait for a lease of its own.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Away {
+    /// Since when.
+    since: Instant,
+    /// When it was asked last.
+    asked: Instant,
 }
 
 /// Where in a transaction something can go wrong.
@@ -89,12 +105,35 @@ impl Care {
             patience.stop.cancelled().await;
             tokio::time::sleep(LAST_TRIES).await;
         };
-        tokio::select! {
+        let left = patience.limit.saturating_sub(self.away_for().unwrap_or_default());
+        let done = tokio::select! {
             done = part => done,
-            () = tokio::time::sleep(ATTEMPT) => Err(silent()),
+            () = tokio::time::sleep(ATTEMPT.min(left.max(LAST_TRIES))) => Err(silent()),
             // A connection that says nothing must not keep the last words of a run back until it is killed.
             () = called_off => Err(silent()),
+        };
+        if done.as_ref().err().is_none_or(|fault| !fault.passing()) {
+            *self.away.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
+        done
+    }
+
+    /// For how long the database has not answered.
+    fn away_for(&self) -> Option<Duration> {
+        let away = *self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        away.filter(|away| away.asked.elapsed() < FORGOTTEN).map(|away| away.since.elapsed())
+    }
+
+    /// Another question without an answer; whether it is the first one.
+    fn unanswered(&self) -> bool {
+        let known = self.away_for();
+        let asked = Instant::now();
+        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        match away.as_mut().filter(|_| known.is_some()) {
+            Some(away) => away.asked = asked,
+            None => *away = Some(Away { since: asked, asked }),
+        }
+        known.is_none()
     }
 
     /// The attempts at one operation.
@@ -114,7 +153,7 @@ pub(in crate::store) struct Tries<'c> {
     operation: &'static str,
     /// Attempts that another transaction won.
     lost: u32,
-    /// Since when the database does not answer, and how often it was asked.
+    /// Since when this operation has no answer, and how often it has asked.
     away_since: Option<(Instant, u32)>,
 }
 
@@ -134,11 +173,12 @@ impl Tries<'_> {
     /// Waits for a database that is away, as long as the patience lasts.
     pub(in crate::store) async fn waited(&mut self, fault: Fault) -> Result<(), Fault> {
         let Some(patience) = self.care.patience.as_ref().filter(|_| fault.passing()) else { return Err(fault) };
-        let (since, asked) = *self.away_since.get_or_insert_with(|| {
+        if self.care.unanswered() {
             warn!(operation = self.operation, limit = ?patience.limit, "the database does not answer, trying again");
-            (Instant::now(), 0)
-        });
-        let left = patience.limit.saturating_sub(since.elapsed());
+        }
+        let (since, asked) = *self.away_since.get_or_insert_with(|| (Instant::now(), 0));
+        let away = self.care.away_for().unwrap_or_default();
+        let left = left(patience.limit, away, since.elapsed());
         let pause = LONGEST_PAUSE.min(PAUSE * 2_u32.saturating_pow(asked.min(8)));
         if left.is_zero() || (patience.stop.is_cancelled() && since.elapsed() >= LAST_TRIES) {
             return Err(fault);
@@ -146,5 +186,39 @@ impl Tries<'_> {
         self.away_since = Some((since, asked + 1));
         tokio::time::sleep(pause.min(left)).await;
         Ok(())
+    }
+}
+
+/// How much longer an operation is tried, when the database has not answered for some time, and the operation itself not for
+/// another.
+fn left(limit: Duration, away: Duration, tried: Duration) -> Duration {
+    let together = limit.saturating_sub(away.max(tried));
+    together.max(LAST_TRIES.min(limit).saturating_sub(tried))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_operations_share_one_patience() {
+        let [none, second, limit] = [0, 1, 900].map(Duration::from_secs);
+        assert_eq!(left(limit, none, none), limit);
+        assert_eq!(left(limit, second, none), limit - second, "one that comes later has what the first one left");
+        assert_eq!(left(limit, none, second), limit - second, "whatever answers in between");
+        assert_eq!(left(limit, limit, none), LAST_TRIES, "each of the last words has a chance still");
+        assert_eq!(left(limit, limit, LAST_TRIES), none);
+        assert_eq!(left(second, second, second), none, "never more than the limit");
+    }
+
+    #[tokio::test]
+    async fn an_answer_ends_the_outage() {
+        let patience = Patience { limit: Duration::from_secs(900), stop: CancellationToken::new() };
+        let care = Care { patience: Some(patience), ..Care::default() };
+        assert!(care.unanswered() && !care.clone().unanswered() && care.away_for().is_some());
+        assert!(care.in_time(async { Err::<(), _>(silent()) }).await.is_err());
+        assert!(care.away_for().is_some());
+        assert!(care.in_time(async { Ok(()) }).await.is_ok());
+        assert!(care.away_for().is_none() && care.unanswered());
     }
 }

@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 12;
+pub(in crate::store) const VERSION: i64 = 13;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -25,6 +25,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (10, "lives", include_str!("../../migrations/postgres/0010_lives.sql")),
         (11, "trunk", include_str!("../../migrations/postgres/0011_trunk.sql")),
         (12, "touched", include_str!("../../migrations/postgres/0012_touched.sql")),
+        (13, "overview", include_str!("../../migrations/postgres/0013_overview.sql")),
     ])
 }
 
@@ -43,6 +44,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (10, "lives", include_str!("../../migrations/sqlite/0010_lives.sql")),
         (11, "trunk", include_str!("../../migrations/sqlite/0011_trunk.sql")),
         (12, "touched", include_str!("../../migrations/sqlite/0012_touched.sql")),
+        (13, "overview", include_str!("../../migrations/sqlite/0013_overview.sql")),
     ])
 }
 

@@ -2,6 +2,7 @@
 
 mod orphans;
 mod rest;
+mod turn;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::domain::coordination::reservation::Relation;
 use crate::domain::id::{Actor, RunId, Serial, SpecId};
 
+use super::fidelity::is_zero;
+
 pub use super::changed_row::{ChangedRow, RowVersion};
 
 /// A stored event with its place in the run.
@@ -69,8 +71,14 @@ pub enum RunEvent {
     },
     /// The stale check passed.
     StaleCheckPassed {
-        /// Versions that came after the plan and touched only rows outside the footprint.
+        /// Rows outside the footprint that changed after the plan.
         outside: Vec<ChangedRow>,
+        /// How many more there were than are named.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: usize,
+        /// How many of these were as before again.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more_back: usize,
     },
     /// The stale check found changes in the footprint.
     StaleCheckFailed {

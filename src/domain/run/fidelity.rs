@@ -37,7 +37,7 @@ impl Fidelity {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
-fn is_zero(number: &usize) -> bool {
+pub(super) fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 

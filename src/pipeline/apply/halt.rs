@@ -48,12 +48,30 @@ impl<E: Into<KlError>> From<E> for Box<Halt> {
 /// Ends the run as the halt says. A store that cannot be reached now leaves the lease to run out.
 pub(super) async fn finish(ctx: &Context, recorder: &Recorder, halt: Halt) -> ApplyFailure {
     let Halt { end, mut error, in_flight } = halt;
+    let run = recorder.run();
     if !end.quarantine.is_empty() {
         let addresses = end.quarantine.iter().map(ToString::to_string).collect();
         drop(recorder.record(RunEvent::Quarantined { addresses }).await);
-        let run = recorder.run();
+    }
+    // One that was ended from outside is told as the store has it, whatever else went wrong by that.
+    let outside = ctx.store.run_find(run).await.ok().filter(|run| run.status.ended());
+    let (status, reason) = match outside {
+        Some(run) => (run.status, run.error),
+        None => (end.status, end.error.clone()),
+    };
+    drop(recorder.record(RunEvent::Ended { status: status.word().to_owned(), reason }).await);
+    let closed = ctx.store.run_end(run, &end).await;
+    if let Err(trouble) = &closed {
         error = error.hint(format!(
-            "`kl recover {run}` takes over what terraform has done; `kl recover {run} --discard` drops it"
+            "the run could not be closed ({trouble}): `kl abort {run}` does that once the database answers, and its \
+             reservations end with the lease at the latest"
+        ));
+    }
+    if !end.quarantine.is_empty() {
+        // A run that still looks alive is not recovered.
+        let when = if closed.is_ok() { "" } else { "after that, " };
+        error = error.hint(format!(
+            "{when}`kl recover {run}` takes over what terraform has done; `kl recover {run} --discard` drops it"
         ));
         error = error.hint(if in_flight.is_empty() {
             "applying the same spec again recovers first and goes on from there".to_owned()
@@ -65,20 +83,7 @@ pub(super) async fn finish(ctx: &Context, recorder: &Recorder, halt: Halt) -> Ap
             )
         });
     }
-    // One that was ended from outside is told as the store has it, whatever else went wrong by that.
-    let outside = ctx.store.run_find(recorder.run()).await.ok().filter(|run| run.status.ended());
-    let (status, reason) = match outside {
-        Some(run) => (run.status, run.error),
-        None => (end.status, end.error.clone()),
-    };
-    drop(recorder.record(RunEvent::Ended { status: status.word().to_owned(), reason }).await);
-    if let Err(trouble) = ctx.store.run_end(recorder.run(), &end).await {
-        error = error.hint(format!(
-            "the run could not be closed ({trouble}); its reservations end with the lease, or with `kl abort {}`",
-            recorder.run()
-        ));
-    }
-    ApplyFailure { run: Some(recorder.run()), blockers: end.conflict, error }
+    ApplyFailure { run: Some(run), blockers: end.conflict, error }
 }
 
 /// `on_failure: salvage`: what terraform has done is committed at once, unless a person has to look first.

@@ -30,7 +30,8 @@ pub(super) async fn reserved(
     let mut recovered: Vec<RunId> = Vec::new();
     let started = Instant::now();
     loop {
-        match reserve::acquire(ctx, recorder, &claims, options.lease, options.wait).await? {
+        let wait = options.wait.map(|wait| wait.saturating_sub(started.elapsed()));
+        match reserve::acquire(ctx, recorder, &claims, options.lease, wait).await? {
             reserve::Outcome::Granted { held, tools_beside } => {
                 same_versions(recorder, project, spec, &tools_beside).await?;
                 return Ok(held);
@@ -62,7 +63,8 @@ pub(super) async fn reserved(
     }
 }
 
-/// The run of the same spec whose quarantine is in the way, if that is all that is.
+/// A run of the same spec whose quarantine is in the way, unless somebody else's is, too: that one does not end by waiting.
+/// Others that are at work are waited for afterwards.
 async fn own_leftover(
     ctx: &Context,
     spec: &PlanSpec,
@@ -70,12 +72,9 @@ async fn own_leftover(
     recovered: &[RunId],
 ) -> Result<Option<RunId>, KlError> {
     let mut found = None;
-    for blocker in blockers {
+    for blocker in blockers.iter().filter(|blocker| blocker.reservation.held_as == HeldAs::Quarantine) {
         let run = blocker.reservation.run;
-        if blocker.reservation.held_as != HeldAs::Quarantine || recovered.contains(&run) {
-            return Ok(None);
-        }
-        if ctx.store.run_find(run).await?.spec != Some(spec.id) {
+        if recovered.contains(&run) || ctx.store.run_find(run).await?.spec != Some(spec.id) {
             return Ok(None);
         }
         found.get_or_insert(run);

@@ -5,6 +5,7 @@ use super::place::{self, Place};
 use super::status::{Settled, Status, in_flight, quarantined};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::redact::credentials::scrubbed;
+use crate::domain::run::again::Again;
 use crate::domain::run::event::{RecordedEvent, ResourceStep, RunEvent};
 use crate::domain::run::{Run, RunStatus};
 use crate::report::budget::{Node, Rank};
@@ -13,7 +14,7 @@ use crate::report::mermaid::{self, Bar, Look};
 use crate::report::phrase::Phrase;
 use crate::report::plan::Counts;
 use crate::report::style::{between, count, duration};
-use crate::report::view::ApplyView;
+use crate::report::view::{ApplyView, Made};
 use crate::report::{conflict, story};
 
 /// So many addresses are named; the rest is counted.
@@ -171,7 +172,7 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
     if let Some(made) = made(apply, status) {
         return vec![made];
     }
-    match status {
+    let steps = match status {
         Status::Conflict(_) => blocked(apply, run),
         Status::Refused => {
             let planned_again = apply.events.iter().any(|one| matches!(one.event, RunEvent::Replanned { .. }));
@@ -200,16 +201,34 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
             format!("`kl show {id}` shows every step"),
         ],
         _ => Vec::new(),
-    }
+    };
+    followed(apply).into_iter().chain(steps).collect()
 }
 
 /// That the change was made after all, where nothing of this run is left to be recovered.
 fn made(apply: &ApplyView, status: &Status) -> Option<String> {
     let kept = !matches!(status, Status::Settled(_)) && !quarantined(apply).is_empty();
     let made = apply.today.as_ref().filter(|_| !kept)?.made.as_ref()?;
-    let how =
-        if made.planned_again { "the change was planned again, and applied" } else { "the same spec was applied" };
-    Some(format!("Nothing is left to do: {how} as serial {} by {}, run {}", made.serial, made.actor, made.run))
+    let how = match made.how {
+        Again::Applied => "the same spec was applied",
+        Again::Planned => "the change was planned again, and applied",
+        Again::Followed => return None,
+    };
+    Some(format!("Nothing is left to do: {how} {}", as_what(made)))
+}
+
+/// That somebody went on with another plan, which may or may not have made the change.
+fn followed(apply: &ApplyView) -> Option<String> {
+    let made = apply.today.as_ref()?.made.as_ref().filter(|made| made.how == Again::Followed)?;
+    Some(format!("Another plan for some of the same rows was applied since, {}", as_what(made)))
+}
+
+fn as_what(made: &Made) -> String {
+    let Made { serial, run, actor, .. } = made;
+    match serial {
+        Some(serial) => format!("as serial {serial} by {actor}, run {run}"),
+        None => format!("by {actor}, run {run}, which found nothing left to do"),
+    }
 }
 
 /// What to do about what stood in the way: whether it still does is looked up, where it can be.

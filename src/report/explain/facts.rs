@@ -62,8 +62,9 @@ fn request(story: &RunFacts) -> Phrase {
 /// The facts behind an event.
 pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
     match event {
-        RunEvent::StaleCheckPassed { outside } => {
-            outside.iter().flat_map(|row| changed_row::facts(row, "outside")).collect()
+        RunEvent::StaleCheckPassed { outside, more, .. } => {
+            let rest = (*more > 0).then(|| Phrase::own(format!("and {} more", count(*more, "row"))));
+            outside.iter().flat_map(|row| changed_row::facts(row, "outside")).chain(rest).collect()
         }
         RunEvent::StaleCheckFailed { read, write, .. } => {
             let writes = write.iter().flat_map(|row| changed_row::facts(row, "it writes"));

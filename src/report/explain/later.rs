@@ -72,11 +72,15 @@ pub(super) fn points(story: &RunFacts) -> Vec<Point> {
         }
     }
     let told = told.into_iter().filter(|(.., facts)| !facts.is_empty());
-    told.map(|(tone, text, facts)| {
+    let cut = story.later_cut.then(|| {
+        let text = "So many runs came later that only the newest of them were looked at: `kl runs` lists them all";
+        point(Topic::Others, Tone::Quiet, Phrase::own(text), Vec::new())
+    });
+    let points = told.map(|(tone, text, facts)| {
         let phrase = Phrase::own(format!("{text}: {}", count(facts.len(), "run")));
         point(Topic::Others, tone, phrase, facts)
-    })
-    .collect()
+    });
+    points.chain(cut).collect()
 }
 
 /// The runs that took over its ended lease, as a fact.

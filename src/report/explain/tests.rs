@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::address::Address;
 use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::plan::action::Action;
+use crate::domain::run::again::Again;
 use crate::domain::run::event::{Holder, ResourceStep};
 use crate::domain::run::fidelity::fidelity;
 use crate::domain::state::{RowKey, Touched};
@@ -20,6 +21,7 @@ fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
         spec: None,
         others,
         later: Vec::new(),
+        later_cut: false,
         committed: None,
     }
 }
@@ -116,14 +118,21 @@ fn the_advice_is_for_today() {
     let in_the_way = vec![blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"])];
     story.apply.today = Some(Today { made: None, in_the_way });
     assert!(told(&story).contains("Still in the way: aws_vpc.main is reserved by bob"));
-    let made = |planned_again| Some(Made { serial: Serial(50), run: run_id(12), actor: actor("bob"), planned_again });
-    story.apply.today = Some(Today { made: made(false), in_the_way: Vec::new() });
+    let made = |how, serial| Some(Made { serial, run: run_id(12), actor: actor("bob"), how });
+    story.apply.today = Some(Today { made: made(Again::Applied, Some(Serial(50))), in_the_way: Vec::new() });
     let done = format!("Nothing is left to do: the same spec was applied as serial 50 by bob, run {}", run_id(12));
     assert!(told(&story).ends_with(&format!("What to do now\n  · {done}\n")), "{}", told(&story));
     let mut stale = facts(run(RunStatus::Stale), Vec::new());
     assert!(told(&stale).contains("--on-stale revalidate"));
-    stale.apply.today = Some(Today { made: made(true), in_the_way: Vec::new() });
+    stale.apply.today = Some(Today { made: made(Again::Planned, Some(Serial(50))), in_the_way: Vec::new() });
     assert!(told(&stale).contains("the change was planned again, and applied as serial 50 by bob"));
+    stale.apply.today = Some(Today { made: made(Again::Planned, None), in_the_way: Vec::new() });
+    assert!(
+        told(&stale).contains("planned again, and applied by bob, run") && told(&stale).contains("nothing left to do")
+    );
+    stale.apply.today = Some(Today { made: made(Again::Followed, Some(Serial(50))), in_the_way: Vec::new() });
+    let text = told(&stale);
+    assert!(text.contains("Another plan for some of the same rows was applied since, as serial 50 by bob"), "{text}");
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 use super::view::RunView;
-use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};
+use crate::domain::coordination::reservation::{HeldAs, Reservation};
 use crate::domain::id::{Actor, RunId};
 use crate::domain::run::RunStatus;
+use crate::domain::run::again::{Again, again, settles};
 use crate::domain::run::event::{ChangedRow, RowVersion};
 use crate::report::phrase::Phrase;
 use crate::report::story::{Told, Tone};
@@ -17,8 +18,6 @@ use crate::report::{cells, changed_row, conflict};
 
 /// So many reservations or rows of one meeting are told; the rest is counted.
 const BY: usize = 8;
-/// So many patterns of each of two runs are compared to see whether they want the same.
-const COMPARED: usize = 200;
 
 /// A run that met somebody else's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +108,7 @@ struct Book<'r> {
 impl Book<'_> {
     fn of(&self, place: usize) -> Vec<Meeting> {
         let view = &self.runs[place];
-        let change = self.later(place).last().map_or(view.run.id, |last| last.run.id);
+        let change = self.later(place).last().map_or(view.run.id, |(_, last)| last.run.id);
         let mut found = Vec::new();
         let mut meet = |at, what, all: Vec<By>, (became, open): (Told, bool)| {
             let more = all.len().saturating_sub(BY);
@@ -212,34 +211,24 @@ impl Book<'_> {
         (Told { tone, phrase: Phrase::own(text) }, open)
     }
 
-    /// Later runs that take the same change up again: of the same spec, of the same request, or, outside of requests, of
-    /// the same actor for some of the same rows.
-    fn later(&self, place: usize) -> Vec<&RunView> {
-        let first = &self.runs[place];
-        let same = |other: &&RunView| {
-            if other.run.state != first.run.state || other.run.kind != first.run.kind {
-                return false;
-            }
-            if other.run.spec.is_some() && other.run.spec == first.run.spec {
-                return true;
-            }
-            match (conflict::request(&first.run.origin), conflict::request(&other.run.origin)) {
-                (Some(ours), Some(theirs)) => ours == theirs,
-                (None, None) => first.run.actor == other.run.actor && want_the_same(first, other),
-                _ => false,
-            }
-        };
-        self.runs.iter().skip(place + 1).filter(same).collect()
+    /// Later runs that take the same change up again, and how.
+    fn later(&self, place: usize) -> Vec<(Again, &RunView)> {
+        let first = &self.runs[place].run;
+        self.runs.iter().skip(place + 1).filter_map(|other| Some((again(first, &other.run)?, other))).collect()
     }
 
     /// Whether a change that did not go through was made later.
     fn taken_up(&self, place: usize) -> (Told, bool) {
         let view = &self.runs[place];
         let later = self.later(place);
-        if let Some(done) = later.iter().find(|other| other.went_well()) {
-            let again = if done.run.spec == view.run.spec { "Applied again" } else { "Planned again, and applied" };
+        if let Some((how, done)) = later.iter().find(|(how, other)| settles(*how, &other.run)) {
+            let did = match how {
+                Again::Applied => "Applied again",
+                Again::Planned => "Planned again, and applied",
+                Again::Followed => "Followed by another plan for some of the same rows, applied",
+            };
             let phrase = match done.run.result_serial {
-                Some(serial) => Phrase::own(format!("{again} at "))
+                Some(serial) => Phrase::own(format!("{did} at "))
                     .then(cells::time(done.run.started_at))
                     .and(format!(" as serial {serial}")),
                 None => Phrase::own("Tried again at ")
@@ -248,7 +237,7 @@ impl Book<'_> {
             };
             return (Told { tone: Tone::Good, phrase: phrase.then(self.after_whom(view, done)) }, false);
         }
-        if let Some(last) = later.last() {
+        if let Some((_, last)) = later.last() {
             let live = !last.run.status.ended();
             let times =
                 if later.len() > 1 { format!("{} times, the last one at ", later.len()) } else { "at ".to_owned() };
@@ -366,14 +355,4 @@ impl Book<'_> {
 
 fn are(number: usize, thing: &str) -> String {
     format!("{} {}", count(number, thing), if number == 1 { "is" } else { "are" })
-}
-
-/// Whether two runs want to write some of the same rows.
-fn want_the_same(ours: &RunView, theirs: &RunView) -> bool {
-    let writes = |view: &RunView| {
-        let claims = view.run.claims.iter().filter(|claim| claim.mode == AccessMode::Write);
-        claims.take(COMPARED).map(|claim| claim.pattern.clone()).collect::<Vec<_>>()
-    };
-    let theirs = writes(theirs);
-    writes(ours).iter().any(|pattern| theirs.iter().any(|other| pattern.intersects(other)))
 }

@@ -8,6 +8,7 @@ use super::*;
 use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::{Claim, HeldAs};
 use crate::domain::id::SpecId;
+use crate::domain::run::again::{Again, again};
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::fidelity::Fidelity;
 use crate::domain::run::{Origin, Run, RunKind, RunStatus};
@@ -27,6 +28,7 @@ fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
         spec: None,
         others: std::collections::BTreeMap::new(),
         later: Vec::new(),
+        later_cut: false,
         committed: None,
     }
 }
@@ -375,4 +377,27 @@ fn a_page_says_what_it_left_out() {
     all.cut = true;
     all.since = DateTime::from_timestamp(0, 0);
     assert!(all.scope().starts_with("The newest 4 runs; older ones were left out (--limit), begun since 1970-01-01"));
+}
+
+#[test]
+fn another_plan_is_the_same_change_where_it_writes_all_of_it() {
+    // A run of alice for request 7 that wants to write these patterns.
+    let wants = |number: u128, spec: u128, patterns: &[&str]| {
+        let claims = patterns.iter().map(|pattern| write(pattern)).collect();
+        let spec = Some(SpecId(run_id(spec).0));
+        Run { spec, claims, ..of(number, i64::try_from(number).unwrap(), RunStatus::Committed) }
+    };
+    let first = wants(1, 1, &["a.b[0]", "a.c"]);
+    assert_eq!(again(&first, &wants(2, 1, &[])), Some(Again::Applied));
+    assert_eq!(again(&first, &wants(2, 2, &["a.c", "a.b", "a.d"])), Some(Again::Planned));
+    assert_eq!(again(&first, &wants(2, 2, &["a.c"])), Some(Again::Followed), "a part of it");
+    assert_eq!(again(&first, &wants(2, 2, &["a.d"])), None, "something else of the same request");
+    assert_eq!(again(&wants(2, 1, &[]), &wants(1, 1, &[])), None, "it began before");
+
+    let alone = |run: Run| Run { origin: Origin::default(), ..run };
+    let first = alone(first);
+    assert_eq!(again(&first, &wants(2, 2, &["a.c", "a.b"])), None, "somebody's request");
+    assert_eq!(again(&first, &alone(wants(2, 2, &["a.c", "a.b"]))), Some(Again::Followed));
+    let bob = Run { actor: actor("bob"), ..alone(wants(2, 2, &["a.c", "a.b"])) };
+    assert_eq!(again(&first, &bob), None);
 }

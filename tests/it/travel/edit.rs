@@ -252,9 +252,33 @@ fn moves_are_told_as_moves_since_a_plan(site: &Site, spec: &str) {
     let (last, first) = (json!("terraform_data.last"), json!("terraform_data.c[1]"));
     assert_eq!(told("write", "terraform_data.c[1]"), (Value::Null, last));
     assert_eq!(told("outside", "terraform_data.last"), (first, Value::Null));
+    // Version by version each move is told by its own ends.
+    let ends_of = |row: &str| {
+        let found = since["outside"].as_array().unwrap().iter().chain(since["write"].as_array().unwrap());
+        let change = found.into_iter().find(|change| change["row"] == row).unwrap();
+        let of = |version: &Value| {
+            let address = |end: &str| version[end].as_str().unwrap_or("-").to_owned();
+            format!("{}>{}", address("moved_from"), address("moved_to"))
+        };
+        change["versions"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(ends_of("terraform_data.c[1]"), ["->module.x.terraform_data.z[1]"]);
+    let (x, y) = ("module.x.terraform_data.z[1]", "module.y[0].terraform_data.z[1]");
+    assert_eq!(ends_of(x), ["terraform_data.c[1]>-".to_owned(), format!("->{y}")]);
+    assert_eq!(ends_of(y), [format!("{x}>-"), "->terraform_data.last".to_owned()]);
+    assert_eq!(ends_of("terraform_data.last"), [format!("{y}>-")]);
     let table = site.kl().args(["history", "--since-plan", spec]).exits(0).stdout;
-    assert!(table.contains("moved to terraform_data.last"), "{table}");
+    assert!(table.contains(&format!("moved from {y}")) && table.contains(&format!("moved to {x}")), "{table}");
     assert!(!table.contains("removed") && !table.contains("created"), "{table}");
+
+    // What came after the plan did not stand where it moved from when the plan was made.
+    site.write("live/fresh.tf", "resource \"terraform_data\" \"fresh\" {}\n");
+    drop(site.kl().args(["apply", "live", "--auto-approve", "--target", "terraform_data.fresh"]).exits(0));
+    drop(state(site, &["mv", "terraform_data.fresh", "terraform_data.moved"]).exits(0));
+    let since = site.kl().args(["history", "--since-plan", spec, "--format", "json"]).exits(0).json();
+    let moved = since["outside"].as_array().unwrap().iter().find(|one| one["row"] == "terraform_data.moved").unwrap();
+    assert_eq!((&moved["touched"], &moved["moved_from"]), (&json!("created"), &Value::Null));
+    assert_eq!(moved["versions"][0]["moved_from"], "terraform_data.fresh");
 }
 
 /// An object that goes back to where it stood, while something else stands there.

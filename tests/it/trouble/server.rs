@@ -152,6 +152,12 @@ fn a_server_that_goes_away_in_the_midst_of_an_apply_loses_nothing() {
     let said = running.exits(1).stderr;
     assert!(said.contains("the lease ran out while the database gave no answer"), "{said}");
     assert!(said.contains("the database failed to") || said.contains("cannot open the database"), "{said}");
+    // Where the only record is, and what to type: the run is still open, as nobody could close it.
+    let record = said.lines().filter(|line| line.contains("what terraform did is in "));
+    let path = record.clone().next_back().and_then(|line| line.split(" is in ").nth(1)?.split(" only").next());
+    assert!(path.is_some_and(|path| Path::new(path).is_file()), "{said}");
+    assert!(record.count() >= 2, "a warning at once, and a hint at the end: {said}");
+    assert!(said.contains("the run could not be closed") && said.contains("after that, `kl recover "), "{said}");
     gates.open("apply");
     server.starts();
     wait_until("the same spec brings everything in step", Duration::from_mins(1), || {
