@@ -191,7 +191,7 @@ fn outside_of_requests_the_same_actor_and_the_same_rows_count() {
     of_bob.actor = actor("bob");
     assert!(became(&[first(), view(of_bob, Vec::new())]).1.starts_with("Not tried again yet"));
     let same = view(alone(of(3, 200, RunStatus::Committed)), Vec::new());
-    assert!(became(&[first(), same]).1.starts_with("Applied again at"));
+    assert!(became(&[first(), same]).1.starts_with("Followed by another plan for some of the same rows, applied at"));
 }
 
 #[test]
