@@ -128,8 +128,11 @@ impl Why {
                         }
                     }
                 }
-                RunEvent::Reserved { beside, .. } => {
-                    why.beside = Some(beside.len());
+                // A plain Terraform that has waited gets the whole state.
+                RunEvent::Reserved { .. } | RunEvent::Locked { .. } => {
+                    if let RunEvent::Reserved { beside, .. } = &recorded.event {
+                        why.beside = Some(beside.len());
+                    }
                     if let (Some(since), Some(waited)) = (since.take(), &mut why.waited) {
                         waited.time += between(since, recorded.at);
                     }

@@ -69,6 +69,7 @@ async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(Page, Vec<Standin
             reservations: store.reservation_list(head.id).await?,
             unrecorded: BTreeSet::new(),
             silent: BTreeMap::new(),
+            behind: BTreeMap::new(),
             known: Vec::new(),
         };
         // Planned once and never applied: perhaps only a name that was mistyped. Who asks for it by name gets it.
@@ -76,6 +77,7 @@ async fn look(store: &dyn Store, args: &StatusArgs) -> Result<(Page, Vec<Standin
             continue;
         }
         state.silent = silent(store, &state.runs, &state.reservations, now).await?;
+        state.find_behind(now);
         state.select(since, before, args.limit as usize);
         // Only what is too long to be written out is shown by module, which takes a look at the whole trunk.
         if crowded(&state.reservations) {

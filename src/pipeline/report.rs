@@ -15,12 +15,10 @@ use crate::report::explain::RunFacts;
 use crate::report::html::{Report, RunView};
 use crate::report::view::{ApplyView, NearbyRun, Today};
 use crate::store::Store;
-use crate::store::model::{RunQuery, StateHead, Version, VersionQuery};
+use crate::store::model::{RunQuery, StateHead, Version};
 
 /// So many runs are read, told and forgotten at a time: a timeline may be long.
 const AT_ONCE: usize = 100;
-/// So many versions are read at a time.
-const VERSIONS: u32 = 200;
 
 /// Which runs a page is about.
 #[derive(Debug, Clone)]
@@ -82,7 +80,12 @@ async fn told(
     let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
     let mut timelines = store.event_lists(&ids).await?;
     let specs = specs(store, runs).await?;
-    let mut versions = versions(store, runs).await?;
+    let mut versions: HashMap<RunId, Vec<Version>> = HashMap::new();
+    for version in store.versions_of_runs(&ids).await? {
+        if let Some(run) = version.run {
+            versions.entry(run).or_default().push(version);
+        }
+    }
     let mut recovered: HashMap<SpecId, Vec<Version>> = HashMap::new();
     for version in store.recovered_versions(&specs.keys().copied().collect::<Vec<_>>()).await? {
         if let Some(spec) = version.spec {
@@ -107,9 +110,9 @@ async fn told(
                 known.insert(id, other.clone());
             }
         }
-        let version = run.result_serial.and_then(|serial| versions.remove(&(run.state, serial)));
+        let versions = versions.remove(&run.id).unwrap_or_default();
         let recovered = run.spec.and_then(|spec| recovered.get(&spec)).map_or(&[][..], Vec::as_slice);
-        let committed = version.map(|version| story::committed(run, &version, spec.as_ref(), recovered, &soft));
+        let committed = story::committed(run, &versions, spec.as_ref(), recovered, &soft);
         // Who else was at work is on the page itself.
         let apply = ApplyView {
             run: Some(run.clone()),
@@ -138,29 +141,4 @@ async fn specs(store: &dyn Store, runs: &[Run]) -> Result<HashMap<SpecId, PlanSp
     ids.dedup();
     let stored = store.spec_list(&ids).await?;
     Ok(stored.into_iter().filter_map(|one| Some((one.spec.id, PlanSpec::read(&one.spec.document).ok()?))).collect())
-}
-
-/// The versions that some runs made, as far as they are still there.
-async fn versions(store: &dyn Store, runs: &[Run]) -> Result<HashMap<(StateId, Serial), Version>, KlError> {
-    let mut wanted: BTreeMap<StateId, Vec<Serial>> = BTreeMap::new();
-    for run in runs {
-        if let Some(serial) = run.result_serial {
-            wanted.entry(run.state).or_default().push(serial);
-        }
-    }
-    let mut found = HashMap::new();
-    for (state, mut serials) in wanted {
-        serials.sort_unstable();
-        // From the newest back; the serials of runs that began together stand close to each other.
-        while let Some(newest) = serials.pop() {
-            let near = serials.iter().rev().take_while(|serial| newest.0 - serial.0 < i64::from(VERSIONS)).count();
-            let oldest = serials.get(serials.len() - near).copied().unwrap_or(newest);
-            serials.truncate(serials.len() - near);
-            let limit = u32::try_from(newest.0 - oldest.0 + 1).unwrap_or(VERSIONS);
-            let query = VersionQuery { before: Some(newest.next()), since: None, limit, with_rows: true };
-            let versions = store.version_list(state, query).await?;
-            found.extend(versions.into_iter().map(|version| ((state, version.serial), version)));
-        }
-    }
-    Ok(found)
 }

@@ -82,7 +82,7 @@ pub async fn acquire(
     wait: Option<Duration>,
 ) -> Result<Outcome, KlError> {
     let started = Instant::now();
-    let mut behind: Vec<RunId> = Vec::new();
+    let mut waits: Option<RunEvent> = None;
     loop {
         let left = wait.map(|wait| wait.saturating_sub(started.elapsed())).unwrap_or_default();
         let ask = Ask { run: recorder.run(), claims: claims.to_vec(), lease, queue: !left.is_zero() };
@@ -100,33 +100,19 @@ pub async fn acquire(
             Acquired::Blocked { blockers, .. }
                 if left.is_zero() || blockers.iter().any(|one| one.reservation.held_as == HeldAs::Quarantine) =>
             {
-                let waited = (!behind.is_empty()).then(|| started.elapsed());
+                let waited = waits.is_some().then(|| started.elapsed());
                 return Ok(Outcome::Blocked(Refusal { blockers, waited }));
             }
             Acquired::Blocked { blockers, .. } => {
-                let mut now: Vec<RunId> = blockers.iter().map(|blocker| blocker.reservation.run).collect();
-                now.sort();
-                now.dedup();
-                if now != behind {
-                    let who = holders(&blockers);
-                    recorder.record(RunEvent::Waiting { behind: now.clone(), who }).await?;
-                    behind = now;
+                let now = RunEvent::waiting(&blockers);
+                if waits.as_ref() != Some(&now) {
+                    recorder.record(now.clone()).await?;
+                    waits = Some(now);
                 }
             }
         }
         pause(ctx, left).await?;
     }
-}
-
-/// The runs in the way with their people.
-fn holders(blockers: &[Blocker]) -> Vec<Holder> {
-    let mut who: Vec<Holder> = Vec::new();
-    for Blocker { reservation, .. } in blockers {
-        if !who.iter().any(|known| known.run == reservation.run) {
-            who.push(Holder { run: reservation.run, actor: reservation.holder.clone() });
-        }
-    }
-    who
 }
 
 /// Waits until it is time to try again.

@@ -11,7 +11,7 @@ use crate::domain::run::{Run, RunKind};
 use crate::domain::state::{RowKey, Touched};
 use crate::error::KlError;
 use crate::report::explain::{Committed, RunFacts};
-use crate::store::model::{Version, VersionQuery};
+use crate::store::model::Version;
 use crate::store::{Store, StoreError};
 
 /// So many of the runs that a timeline names are looked up.
@@ -44,12 +44,12 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
     let heads = store.state_list().await?;
     let state = heads.into_iter().find(|head| head.id == run.state).map(|head| head.name);
     let state = state.ok_or_else(|| KlError::failed("the state of the run does not exist"))?;
-    let version = version(store, &run).await?;
-    let recovered = match run.spec.filter(|_| run.kind == RunKind::Apply && version.is_some()) {
+    let versions = store.versions_of_runs(&[run.id]).await?;
+    let recovered = match run.spec.filter(|_| run.kind == RunKind::Apply && !versions.is_empty()) {
         Some(spec) => store.recovered_versions(&[spec]).await?,
         None => Vec::new(),
     };
-    let committed = version.map(|version| committed(&run, &version, spec.as_ref(), &recovered, &soft));
+    let committed = committed(&run, &versions, spec.as_ref(), &recovered, &soft);
     Ok(RunFacts { run, state, apply, spec, others, later, later_cut, committed })
 }
 
@@ -84,28 +84,29 @@ fn beside(events: &[RecordedEvent], other: RunId) -> bool {
     })
 }
 
-/// The version that a run made, as far as it is still there.
-async fn version(store: &dyn Store, run: &Run) -> Result<Option<Version>, KlError> {
-    let Some(serial) = run.result_serial else { return Ok(None) };
-    let query = VersionQuery { before: Some(serial.next()), since: None, limit: 1, with_rows: true };
-    Ok(store.version_list(run.state, query).await?.pop().filter(|version| version.serial == serial))
-}
-
-/// The version that a run made, compared with the spec. `recovered` are the versions that recoveries of the spec made.
+/// The versions that a run made, compared with the spec. `recovered` are the versions that recoveries of the spec made.
 pub(super) fn committed(
     run: &Run,
-    version: &Version,
+    versions: &[Version],
     spec: Option<&PlanSpec>,
     recovered: &[Version],
     soft: &[String],
-) -> Committed {
+) -> Vec<Committed> {
     let spec = spec.filter(|_| run.kind == RunKind::Apply);
-    Committed {
-        serial: version.serial,
-        mode: version.mode.word(),
-        rows: version.rows.iter().map(|(row, touched)| format!("{} {row}", touched.sign())).collect(),
-        fidelity: spec.map(|spec| fidelity(spec, &before(recovered, version.serial), &version.rows, soft)),
-    }
+    let committed = |version: &Version| {
+        let touched = usize::try_from(version.rows_touched).unwrap_or_default();
+        let removed = touched.saturating_sub(version.rows.len());
+        // What is gone cannot be compared.
+        let spec = spec.filter(|_| removed == 0);
+        Committed {
+            serial: version.serial,
+            mode: version.mode.word(),
+            rows: version.rows.iter().map(|(row, touched)| format!("{} {row}", touched.sign())).collect(),
+            removed,
+            fidelity: spec.map(|spec| fidelity(spec, &before(recovered, version.serial), &version.rows, soft)),
+        }
+    };
+    versions.iter().map(committed).collect()
 }
 
 /// What these versions did before a serial.

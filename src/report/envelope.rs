@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::explain::RunFacts;
+use super::explain::{Committed, RunFacts};
 use super::page::Page;
 use super::phrase::Phrase;
 use super::style::{between, count, duration, quoted};
@@ -71,16 +71,20 @@ pub fn page(story: &RunFacts, shown: Shown) -> Page {
     page
 }
 
-/// The rows of the version that it made: a screenful, and how to see the rest.
+/// The rows of the versions that it made: a screenful, and how to see the rest.
 fn changed(page: &mut Page, story: &RunFacts) {
-    let Some(committed) = story.committed.as_ref().filter(|committed| !committed.rows.is_empty()) else { return };
+    let Some(newest) = story.committed.last() else { return };
+    let rows = super::explain::changed(story);
+    if rows.is_empty() {
+        return;
+    }
+    let more = rows.len().saturating_sub(ROWS);
     page.title(Phrase::own("What it changed"));
-    page.items(committed.rows.iter().take(ROWS).map(|row| Phrase::name_of(row.clone())).collect());
-    if committed.rows.len() > ROWS {
-        let more = count(committed.rows.len() - ROWS, "row");
-        let next = committed.serial.next();
-        let command = format!("kl history --state {} --rows --limit 1 --before {next}", quoted(story.state.as_str()));
-        page.note(Phrase::own(format!("{more} more: ")).name(command));
+    page.items(rows.into_iter().take(ROWS).collect());
+    if more > 0 {
+        let (state, next, versions) = (quoted(story.state.as_str()), newest.serial.next(), story.committed.len());
+        let command = format!("kl history --state {state} --rows --limit {versions} --before {next}");
+        page.note(Phrase::own(format!("{} more: ", count(more, "row"))).name(command));
     }
 }
 
@@ -92,7 +96,11 @@ fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
         if all.is_empty() { Phrase::default() } else { Phrase::default().names(all, NAMED) }
     };
     let lasted = run.ended_at.map(|end| format!(" for {}", duration(between(run.started_at, end)))).unwrap_or_default();
-    let result = run.result_serial.map(|serial| format!(", made {serial}")).unwrap_or_default();
+    let result = match (story.committed.first(), run.result_serial) {
+        (Some(first), Some(newest)) if first.serial < newest => format!(", made {} to {newest}", first.serial),
+        (_, Some(newest)) => format!(", made {newest}"),
+        _ => String::new(),
+    };
     let mut facts = vec![
         ("state", Phrase::default().strong(story.state.as_str())),
         ("kind", Phrase::own(run.kind.word())),
@@ -114,23 +122,31 @@ fn facts(story: &RunFacts) -> Vec<(&'static str, Phrase)> {
         facts.push(("versions", Phrase::own(format!("{} {}", run.tools.program, run.tools.version))));
         facts.push(("providers", names(&providers)));
     }
-    if let Some(committed) = &story.committed {
-        let exactly = match committed.fidelity.as_ref().map(Fidelity::exact) {
-            Some(true) => ", exactly as planned",
-            Some(false) => ", not exactly as planned",
-            None => "",
-        };
-        let text = format!(
-            "serial {}, {}, {}{exactly}",
-            committed.serial,
-            committed.mode,
-            story::changed(committed.rows.len())
-        );
-        facts.push(("version", Phrase::own(text)));
-    }
+    facts.extend(version(story));
     facts.push(("lease taken by", super::explain::taken_by(story)));
     facts.push(("because", run.error.as_deref().map(reason).unwrap_or_default()));
     facts
+}
+
+/// The versions that it made.
+fn version(story: &RunFacts) -> Option<(&'static str, Phrase)> {
+    let gone = |serial| Phrase::own(format!("serial {serial}, what it changed was removed by ")).name("kl gc");
+    let Some(newest) = story.committed.last() else { return story.removed().map(|serial| ("version", gone(serial))) };
+    let exactly = match newest.fidelity.as_ref().map(Fidelity::exact) {
+        Some(true) => ", exactly as planned",
+        Some(false) => ", not exactly as planned",
+        None => "",
+    };
+    let (mode, rows) = (newest.mode, story::changed(story.touched()));
+    let text = match story.committed.as_slice() {
+        [first, .., last] => {
+            let versions = count(story.committed.len(), "version");
+            format!("{versions}, serials {} to {}, {mode}, {rows}", first.serial, last.serial)
+        }
+        _ => format!("serial {}, {mode}, {rows}{exactly}", newest.serial),
+    };
+    let rest = story.removed().map(|serial| Phrase::own("; ").then(gone(serial))).unwrap_or_default();
+    Some(("version", Phrase::own(text).then(rest)))
 }
 
 /// A reason of one line or of several, in one line.
@@ -249,12 +265,8 @@ pub fn document(story: &RunFacts, shown: Shown) -> Value {
             "targets": slice.targets,
             "closure": spec.map(|spec| &spec.lane.closure),
         })),
-        "version": story.committed.as_ref().map(|version| json!({
-            "serial": version.serial,
-            "mode": version.mode,
-            "rows": version.rows,
-            "as_planned": version.fidelity.as_ref().map(Fidelity::exact),
-        })),
+        "version": story.committed.last().map(document_of),
+        "versions": story.committed.iter().map(document_of).collect::<Vec<_>>(),
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "error": run.error,
@@ -263,5 +275,15 @@ pub fn document(story: &RunFacts, shown: Shown) -> Value {
         "conflict": run.conflict.iter().map(documents::blocker).collect::<Vec<_>>(),
         "events": events.iter().take(shown.limit).collect::<Vec<_>>(),
         "next_after": next.map(|last| last.seq),
+    })
+}
+
+fn document_of(version: &Committed) -> Value {
+    json!({
+        "serial": version.serial,
+        "mode": version.mode,
+        "rows": version.rows,
+        "rows_removed": version.removed,
+        "as_planned": version.fidelity.as_ref().map(Fidelity::exact),
     })
 }

@@ -6,7 +6,7 @@ mod later;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use crate::domain::run::event::{RecordedEvent, RunEvent};
 use crate::domain::run::fidelity::Fidelity;
 use crate::domain::run::{Run, RunKind, RunStatus};
 
-pub(in crate::report) use facts::blockers;
+pub(in crate::report) use facts::{blockers, changed};
 pub(in crate::report) use later::taken_by;
 pub use later::{Later, Met};
 
@@ -45,11 +45,41 @@ pub struct RunFacts {
     pub later: Vec<Later>,
     /// Whether there were more such runs than were looked at.
     pub later_cut: bool,
-    /// The version that it made, compared with the spec.
-    pub committed: Option<Committed>,
+    /// The versions that it made, as far as they are still there, the first one first: a plain Terraform may make several.
+    pub committed: Vec<Committed>,
 }
 
-/// The version that a run made.
+impl RunFacts {
+    /// How its version compares with the spec, where it applied one.
+    #[must_use]
+    pub fn fidelity(&self) -> Option<&Fidelity> {
+        self.committed.last().and_then(|newest| newest.fidelity.as_ref())
+    }
+
+    /// The serial of its newest version, where `kl gc` has removed that.
+    #[must_use]
+    pub fn removed(&self) -> Option<Serial> {
+        self.run.result_serial.filter(|serial| self.committed.last().is_none_or(|newest| newest.serial < *serial))
+    }
+
+    /// Whether it made a version, as far as anything says so.
+    #[must_use]
+    pub fn has_committed(&self) -> bool {
+        let told = |recorded: &RecordedEvent| matches!(recorded.event, RunEvent::Committed { .. });
+        !self.committed.is_empty() || self.run.result_serial.is_some() || self.apply.events.iter().any(told)
+    }
+
+    /// How many rows it changed, each of them once.
+    #[must_use]
+    pub fn touched(&self) -> usize {
+        let rows = self.committed.iter().flat_map(|version| &version.rows);
+        let names: BTreeSet<&str> =
+            rows.map(|row| row.split_once(' ').map_or(row.as_str(), |(_, name)| name)).collect();
+        names.len() + self.committed.iter().map(|version| version.removed).sum::<usize>()
+    }
+}
+
+/// A version that a run made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     /// Its serial.
@@ -58,6 +88,8 @@ pub struct Committed {
     pub mode: &'static str,
     /// What it changed, each row with a sign in front.
     pub rows: Vec<String>,
+    /// Of how many more rows that is not known any more: `kl gc` has removed it.
+    pub removed: usize,
     /// How that compares with the spec, where the run applied one.
     pub fidelity: Option<Fidelity>,
 }
@@ -224,9 +256,10 @@ pub fn headline(story: &RunFacts) -> Phrase {
         .and(", ");
     let line = line.then(cells::status(run.status));
     match (run.result_serial, run.status, run.ended_at) {
-        (Some(serial), ..) => line.and(format!(" as serial {serial}")),
-        (None, status, Some(end)) if status != RunStatus::Committed => {
-            line.and(format!(" after {}", duration(between(run.started_at, end))))
+        (Some(serial), RunStatus::Committed, _) => line.and(format!(" as serial {serial}")),
+        (serial, status, Some(end)) if status != RunStatus::Committed => {
+            let made = serial.map(|serial| format!(", with serial {serial} committed before")).unwrap_or_default();
+            line.and(format!(" after {}{made}", duration(between(run.started_at, end))))
         }
         _ => line,
     }
@@ -283,7 +316,7 @@ pub fn document(story: &RunFacts) -> Value {
         "points": points,
         "later": story.later,
         "later_cut": story.later_cut,
-        "exactly_as_planned": story.committed.as_ref().and_then(|one| one.fidelity.as_ref()).map(Fidelity::exact),
-        "fidelity": story.committed.as_ref().and_then(|one| one.fidelity.as_ref()),
+        "exactly_as_planned": story.fidelity().map(Fidelity::exact),
+        "fidelity": story.fidelity(),
     })
 }

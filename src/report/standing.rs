@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::page::Page;
 use super::phrase::Phrase;
-use super::story::{Told, Tone};
+use super::story::{self, Told, Tone};
 use super::style::{between, count, duration};
 use super::{cells, json as documents};
 use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::compact::compact;
-use crate::domain::coordination::reservation::{AccessMode, HeldAs, Reservation};
+use crate::domain::coordination::reservation::{AccessMode, Claim, HeldAs, Reservation, blockers};
 use crate::domain::id::{RunId, Serial, StateName};
+use crate::domain::run::event::{self, Holder};
 use crate::domain::run::{Run, RunStatus};
 
 /// So many reservations of one run are written out; the rest is counted.
@@ -36,6 +37,8 @@ pub struct Standing {
     pub unrecorded: BTreeSet<RunId>,
     /// Live runs that neither hold nor wait for anything, and when they were heard of last.
     pub silent: BTreeMap<RunId, DateTime<Utc>>,
+    /// Behind whom each run waits that does.
+    pub behind: BTreeMap<RunId, Vec<Holder>>,
     /// The resource instances of the trunk, so that patterns too many to be written out can be shown by module; empty
     /// where they were not looked up.
     pub known: Vec<Address>,
@@ -76,6 +79,18 @@ impl Standing {
         let kept: BTreeSet<RunId> = kept.into_iter().collect();
         self.runs.retain(|run| kept.contains(&run.id));
         self.reservations.retain(|one| kept.contains(&one.run));
+    }
+
+    /// Finds out behind whom each run waits, by what is reserved.
+    pub fn find_behind(&mut self, now: DateTime<Utc>) {
+        let mut waits: BTreeMap<RunId, (i64, Vec<Claim>)> = BTreeMap::new();
+        for one in self.reservations.iter().filter(|one| one.acquired_at.is_none()) {
+            waits.entry(one.run).or_insert((one.ticket, Vec::new())).1.push(one.claim.clone());
+        }
+        let behind = |(run, (ticket, claims)): (RunId, (i64, Vec<Claim>))| {
+            (run, event::holders(&blockers(run, ticket, &claims, &self.reservations, now)))
+        };
+        self.behind = waits.into_iter().map(behind).collect();
     }
 
     /// Whether nothing is running and nothing is reserved.
@@ -119,6 +134,8 @@ pub fn page(states: &[Standing], now: DateTime<Utc>) -> Page {
                 own.partition(|one| one.acquired_at.is_some() || one.held_as == HeldAs::Quarantine);
             for part in [granted, waiting] {
                 if let Some((told, mut facts)) = held(run, &part, &state.known, now) {
+                    let behind = state.behind.get(&run).filter(|all| part[0].acquired_at.is_none() && !all.is_empty());
+                    facts.extend(behind.map(|all| Phrase::own("behind ").then(story::people(all))));
                     facts.extend(way_out(run, part[0], state.unrecorded.contains(&run), now));
                     page.point(told, facts);
                 }
@@ -244,6 +261,7 @@ pub fn document(states: &[Standing], now: DateTime<Utc>) -> Value {
                     "origin": run.origin,
                     "started_at": run.started_at,
                     "silent_since": state.silent.get(&run.id),
+                    "behind": state.behind.get(&run.id).into_iter().flatten().collect::<Vec<_>>(),
                 })).collect::<Vec<_>>(),
                 "left_out": state.left_out.older,
                 "next_before": state.left_out.next,
@@ -276,6 +294,7 @@ mod tests {
             reservations: asked.iter().map(reservation).collect(),
             silent: BTreeMap::new(),
             unrecorded: BTreeSet::new(),
+            behind: BTreeMap::new(),
             known: Vec::new(),
         }
     }
@@ -311,6 +330,20 @@ mod tests {
         none.select(Some(at(601)), None, 2);
         assert!(none.idle() && none.left_out.hidden);
         assert!(told(none).contains("hidden by --since or --before"));
+    }
+
+    #[test]
+    fn who_waits_is_told_behind_whom() {
+        let mut standing = standing(&[(12, Some(600), 1_500), (13, None, 1_500), (14, None, 1_500)]);
+        for (place, one) in standing.reservations.iter_mut().enumerate() {
+            one.ticket = i64::try_from(place).unwrap();
+        }
+        standing.find_behind(at(1_000));
+        let (holder, waiter) = (format!("bob (run {})", run_id(12)), format!("bob (run {})", run_id(13)));
+        let text = told(standing);
+        assert!(text.contains(&format!("behind {holder}\n")), "{text}");
+        assert!(text.contains(&format!("behind {holder}, {waiter}\n")), "{text}");
+        assert_eq!(text.matches("behind ").count(), 2, "{text}");
     }
 
     #[test]

@@ -281,6 +281,12 @@ pub fn told(event: &RunEvent) -> Option<Told> {
     }
 }
 
+/// Runs by their people.
+#[must_use]
+pub fn people(who: &[Holder]) -> Phrase {
+    holders(&who.iter().map(|holder| holder.run).collect::<Vec<_>>(), who)
+}
+
 /// Runs by their people, as far as these are known.
 fn holders(runs: &[RunId], who: &[Holder]) -> Phrase {
     let shown = runs.iter().take(MAX_NAMED).enumerate().fold(Phrase::default(), |phrase, (place, run)| {

@@ -189,7 +189,8 @@ pub(in crate::store) fn run(columns: RunColumns) -> Result<Run, StoreError> {
         ended_at: ended.map(|time| time.0),
         result_serial: serial.map(Serial),
         error,
-        conflict: from_json(&conflict)?,
+        // Of a plain Terraform that waits it is what stands in the way until now; nothing has come of that yet.
+        conflict: if ended.is_some() { from_json(&conflict)? } else { Vec::new() },
     })
 }
 

@@ -126,6 +126,10 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Version>, StoreError>;
 
+    /// All versions that these runs have made, as far as they are still there, by state and serial, each with what it did to
+    /// which rows.
+    async fn versions_of_runs(&self, runs: &[RunId]) -> Result<Vec<Version>, StoreError>;
+
     /// The versions that recoveries of these specs made, by their serials, each with what it did to which rows.
     async fn recovered_versions(&self, specs: &[SpecId]) -> Result<Vec<Version>, StoreError>;
 

@@ -8,7 +8,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use super::StoreError;
 
 /// The newest version that this binary knows, which is also the one that it needs.
-pub(in crate::store) const VERSION: i64 = 13;
+pub(in crate::store) const VERSION: i64 = 14;
 
 /// The migrations of PostgreSQL.
 pub(in crate::store) fn postgres() -> Migrator {
@@ -26,6 +26,7 @@ pub(in crate::store) fn postgres() -> Migrator {
         (11, "trunk", include_str!("../../migrations/postgres/0011_trunk.sql")),
         (12, "touched", include_str!("../../migrations/postgres/0012_touched.sql")),
         (13, "overview", include_str!("../../migrations/postgres/0013_overview.sql")),
+        (14, "whole_runs", include_str!("../../migrations/postgres/0014_whole_runs.sql")),
     ])
 }
 
@@ -45,6 +46,7 @@ pub(in crate::store) fn sqlite() -> Migrator {
         (11, "trunk", include_str!("../../migrations/sqlite/0011_trunk.sql")),
         (12, "touched", include_str!("../../migrations/sqlite/0012_touched.sql")),
         (13, "overview", include_str!("../../migrations/sqlite/0013_overview.sql")),
+        (14, "whole_runs", include_str!("../../migrations/sqlite/0014_whole_runs.sql")),
     ])
 }
 

@@ -171,6 +171,7 @@ impl Day<'_> {
         let apply = ["apply", "-auto-approve", "-input=false", "-target=terraform_data.r4", "-var=v4=7"];
         drop(plain.args(apply).arg(format!("-var={}", self.gates.var())).exits(0));
         self.merge(&v(4, "7"));
+        self.writes_twice(5, &[("r4", 4, "8"), ("r2", 2, "9")]);
         // One is ended from outside.
         self.gates.close("slow");
         self.plan(6, "slow", &["slow=2".to_owned()]);
@@ -188,6 +189,31 @@ impl Day<'_> {
             drop(self.apply(number, &v(row, "6"), &[]).exits(0));
             self.merge(&v(row, "6"));
         }
+    }
+
+    /// A plain terraform that writes its state in the midst of its work, as it does every 20 seconds, and at its end: each
+    /// time one of the resources has got another value.
+    fn writes_twice(&self, number: usize, changes: &[(&str, usize, &str)]) {
+        let mut state = self.site.kl().args(["state", "pull", "live", "--state", "prod"]).exits(0).json();
+        let mut script =
+            "set -e; ask() { curl -sf -u kl:$TF_HTTP_PASSWORD \"$@\"; }; lock='{\"ID\":\"long\",\"Who\":\"somebody\"}'; \
+             ask -X LOCK -d \"$lock\" $TF_HTTP_ADDRESS; "
+                .to_owned();
+        for (resource, variable, value) in changes {
+            state["serial"] = (state["serial"].as_i64().unwrap() + 1).into();
+            let resources = state["resources"].as_array_mut().unwrap();
+            let found = resources.iter_mut().find(|one| one["name"] == *resource).unwrap();
+            for attribute in ["input", "output"] {
+                found["instances"][0]["attributes"][attribute]["value"] = (*value).into();
+            }
+            let file = self.site.path(format!("{resource}.tfstate"));
+            std::fs::write(&file, state.to_string()).unwrap();
+            script.push_str(&format!("ask -X POST --data-binary @{file} \"$TF_HTTP_ADDRESS?ID=long\"; "));
+            self.merge(&v(*variable, value));
+        }
+        script.push_str("ask -X UNLOCK -d \"$lock\" $TF_HTTP_ADDRESS");
+        let kl = self.job(number).args(["exec", "--dir", "live", "--state", "prod", "--", "sh", "-c", &script]);
+        drop(kl.exits(0));
     }
 
     /// An apply that goes on.
@@ -211,19 +237,28 @@ fn what_is_running(day: &Day<'_>) {
 }
 
 fn what_did_each_run_touch(day: &Day<'_>) {
+    let several = "SELECT kind, actor, versions, rows_opened, rows_closed FROM run_overview WHERE versions > 1";
+    assert_eq!(day.facts(several), ["plain actor-5 2 2 2"]);
     let listed = day.asks(&["runs", "--limit", "1000"]);
     let ids = texts(&listed["runs"], "run");
     assert_eq!(ids, day.facts("SELECT CAST(id AS text) FROM runs ORDER BY started_at DESC, id DESC"));
     for run in ids {
         let shown = day.asks(&["show", &run]);
-        let touched: BTreeSet<String> = shown["version"]["rows"]
-            .as_array()
-            .into_iter()
-            .flatten()
+        let versions = shown["versions"].as_array().unwrap();
+        let touched: BTreeSet<String> = versions
+            .iter()
+            .flat_map(|version| version["rows"].as_array().unwrap())
             .filter_map(|row| row.as_str()?.split_once(' ').map(|(_, address)| address.to_owned()))
             .collect();
         let sql = format!("SELECT address FROM resource_changes WHERE CAST(run_id AS text) = '{run}'");
         assert_eq!(touched, day.facts(&sql).into_iter().collect(), "{run}");
+        let serials: Vec<String> = versions.iter().map(|version| version["serial"].to_string()).collect();
+        let sql = format!("SELECT serial FROM state_versions WHERE CAST(run_id AS text) = '{run}' ORDER BY serial");
+        assert_eq!(serials, day.facts(&sql), "{run}");
+        let told = (day.told(&["show", &run]), day.told(&["explain", &run]));
+        for row in touched.iter().filter(|_| touched.len() <= 20) {
+            assert!(told.0.contains(row) && told.1.contains(row), "{row}: {told:?}");
+        }
         // Whether it was exactly what was planned: as its own record says, and as the plan says.
         let recorded = shown["events"].as_array().unwrap().iter().find(|event| event["event"]["kind"] == "committed");
         let recorded = recorded.map_or(Value::Null, |event| event["event"]["as_planned"].clone());

@@ -1,9 +1,11 @@
 //! The timeline of a run: typed events, append-only, without secrets.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::coordination::reservation::Relation;
+use crate::domain::coordination::reservation::{Blocker, Relation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId};
 
 use super::fidelity::is_zero;
@@ -323,6 +325,23 @@ pub enum RunEvent {
         /// Why.
         reason: Option<String>,
     },
+}
+
+impl RunEvent {
+    /// That a run stands in the queue behind these.
+    #[must_use]
+    pub fn waiting(in_the_way: &[Blocker]) -> Self {
+        let who = holders(in_the_way);
+        Self::Waiting { behind: who.iter().map(|holder| holder.run).collect(), who }
+    }
+}
+
+/// The runs in the way with their people, by their ids.
+#[must_use]
+pub fn holders(in_the_way: &[Blocker]) -> Vec<Holder> {
+    let holder = |one: &Blocker| (one.reservation.run, one.reservation.holder.clone());
+    let all: BTreeMap<RunId, Actor> = in_the_way.iter().map(holder).collect();
+    all.into_iter().map(|(run, actor)| Holder { run, actor }).collect()
 }
 
 /// Where a new plan differs from the reviewed one.

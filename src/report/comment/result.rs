@@ -7,7 +7,7 @@ use crate::domain::plan::spec::PlanSpec;
 use crate::domain::redact::credentials::scrubbed;
 use crate::domain::run::again::Again;
 use crate::domain::run::event::{RecordedEvent, ResourceStep, RunEvent};
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::run::{Run, RunKind, RunStatus};
 use crate::report::budget::{Node, Rank};
 use crate::report::markdown::{Block, Inline, Language, Table};
 use crate::report::mermaid::{self, Bar, Look};
@@ -196,6 +196,7 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
             format!("`kl recover {id} --discard` frees it without that, once the objects are cleaned up by hand"),
             format!("`kl show {id}` shows every step; running the job again recovers first, and then goes on"),
         ],
+        Status::Failed | Status::Aborted if run.kind == RunKind::Plain => after_plain(apply, run),
         Status::Failed | Status::Aborted => vec![
             "Run the job again when the cause is gone; nothing is left to clean up".to_owned(),
             format!("`kl show {id}` shows every step"),
@@ -203,6 +204,18 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
         _ => Vec::new(),
     };
     followed(apply).into_iter().chain(steps).collect()
+}
+
+/// What is left of a plain Terraform that came to no good end: of its work kl knows what it has written.
+fn after_plain(apply: &ApplyView, run: &Run) -> Vec<String> {
+    let locked = apply.events.iter().any(|recorded| matches!(recorded.event, RunEvent::Locked { .. }));
+    let first = if locked {
+        "What its terraform did without the lock is in `errored.tfstate`, in the directory where it ran: \
+         `terraform state push errored.tfstate` there takes it over (`kl exec --` in front of it, where there is no server)"
+    } else {
+        "Run it again when the cause is gone; nothing is left to clean up"
+    };
+    vec![first.to_owned(), format!("`kl show {}` shows every step", run.id)]
 }
 
 /// That the change was made after all, where nothing of this run is left to be recovered.
@@ -234,6 +247,11 @@ fn as_what(made: &Made) -> String {
 /// What to do about what stood in the way: whether it still does is looked up, where it can be.
 fn blocked(apply: &ApplyView, run: &Run) -> Vec<String> {
     match &apply.today {
+        // What helps an apply of kl to wait is not for Terraform.
+        None if run.kind == RunKind::Plain => {
+            let hints = conflict::hints(&run.conflict).into_iter().filter(|hint| !hint.contains("`--"));
+            hints.chain(["`-lock-timeout=10m` lets terraform wait in turn for so long".to_owned()]).collect()
+        }
         None => conflict::hints(&run.conflict),
         Some(today) if today.in_the_way.is_empty() => {
             vec!["What stood in the way is gone by now: apply again; a plan that no longer holds is refused".to_owned()]

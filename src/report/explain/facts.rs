@@ -1,7 +1,7 @@
 //! The facts behind the sentences about a run.
 
 use super::later::why;
-use super::{Point, RunFacts, Topic, point};
+use super::{Committed, Point, RunFacts, Topic, point};
 use crate::domain::coordination::reservation::{AccessMode, Blocker, Claim};
 use crate::domain::id::{Actor, RunId};
 use crate::domain::run::event::{RecordedEvent, ResourceStep, RunEvent};
@@ -178,34 +178,57 @@ pub(super) fn resources(events: &[RecordedEvent]) -> Option<Point> {
 /// What came of it: whether the commit was exactly what was planned, or why there was none.
 pub(super) fn outcome(story: &RunFacts) -> Vec<Point> {
     let run = &story.run;
-    let mut points = Vec::new();
-    if let Some(committed) = &story.committed {
-        let rows: Vec<Phrase> = committed.rows.iter().map(|row| Phrase::name_of(row.clone())).collect();
-        let mode = match committed.mode {
-            "snapshot" => "A whole document was compared with the state",
-            "refresh" => "The rows that differ in reality were taken over",
-            "recover" => "The rows that an earlier run had left were taken over",
-            "rollback" => "The rows were put back as they were at an earlier serial",
-            _ => "Only the rows that changed were written",
-        };
-        points.push(point(Topic::Outcome, Tone::Quiet, Phrase::own(format!("{mode} ({})", committed.mode)), rows));
-        points.extend(committed.fidelity.as_ref().map(exactly));
-    } else if run.status.ended() {
-        let phrase = Phrase::own("Ended as ").strong(run.status.word().replace('_', " ")).and(format!(
-            " after {}; nothing was committed",
-            duration(between(run.started_at, run.ended_at.unwrap_or(run.started_at)))
-        ));
+    let mut points: Vec<Point> = written(story).into_iter().collect();
+    points.extend(story.removed().map(|serial| {
+        let text = format!("Serial {serial}; what it changed was removed by ");
+        point(Topic::Outcome, Tone::Quiet, Phrase::own(text).name("kl gc"), Vec::new())
+    }));
+    points.extend(story.fidelity().map(exactly));
+    if !run.status.ended() {
+        points.push(point(Topic::Outcome, Tone::Waits, Phrase::own("It has not ended yet"), Vec::new()));
+    } else if run.status != RunStatus::Committed || !story.has_committed() {
+        let came = if story.has_committed() { "what it had committed by then stays" } else { "nothing was committed" };
+        let lasted = duration(between(run.started_at, run.ended_at.unwrap_or(run.started_at)));
+        let phrase = Phrase::own("Ended as ").strong(run.status.word().replace('_', " "));
         let tone = match run.status {
             RunStatus::Noop | RunStatus::DryRun => Tone::Good,
             _ => Tone::Alarm,
         };
         let reason = run.error.as_deref().or_else(|| ended_because(&story.apply.events, run.status));
         let why = reason.into_iter().flat_map(str::lines).map(|line| Phrase::default().prose(line)).collect();
-        points.push(point(Topic::Outcome, tone, phrase, why));
-    } else {
-        points.push(point(Topic::Outcome, Tone::Waits, Phrase::own("It has not ended yet"), Vec::new()));
+        points.push(point(Topic::Outcome, tone, phrase.and(format!(" after {lasted}; {came}")), why));
     }
     points
+}
+
+/// How its versions were written, with what each of them changed.
+fn written(story: &RunFacts) -> Option<Point> {
+    let newest = story.committed.last()?;
+    let several = story.committed.len() > 1;
+    let mode = match newest.mode {
+        "snapshot" if several => "Each time a whole document was compared with the state",
+        "snapshot" => "A whole document was compared with the state",
+        "refresh" => "The rows that differ in reality were taken over",
+        "recover" => "The rows that an earlier run had left were taken over",
+        "rollback" => "The rows were put back as they were at an earlier serial",
+        _ => "Only the rows that changed were written",
+    };
+    Some(point(Topic::Outcome, Tone::Quiet, Phrase::own(format!("{mode} ({})", newest.mode)), changed(story)))
+}
+
+/// What each of its versions changed, row by row.
+pub(in crate::report) fn changed(story: &RunFacts) -> Vec<Phrase> {
+    let several = story.committed.len() > 1;
+    let of = |version: &Committed| {
+        let mut rows: Vec<Phrase> = version.rows.iter().map(|row| Phrase::name_of(row.clone())).collect();
+        if version.removed > 0 {
+            let more = format!("and {} more; what became of that was removed by ", count(version.removed, "row"));
+            rows.push(Phrase::own(more).name("kl gc"));
+        }
+        let at = |row: Phrase| if several { row.and(format!(", in serial {}", version.serial)) } else { row };
+        rows.into_iter().map(at).collect::<Vec<_>>()
+    };
+    story.committed.iter().flat_map(of).collect()
 }
 
 fn exactly(fidelity: &Fidelity) -> Point {

@@ -22,8 +22,18 @@ fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
         others,
         later: Vec::new(),
         later_cut: false,
-        committed: None,
+        committed: Vec::new(),
     }
+}
+
+fn version(serial: i64, mode: &'static str, rows: Vec<String>, fidelity: Option<Fidelity>) -> Committed {
+    Committed { serial: Serial(serial), mode, rows, removed: 0, fidelity }
+}
+
+/// The lines of `kl show`, without the timeline's.
+fn shown(story: &RunFacts) -> String {
+    let shown = crate::report::envelope::Shown { after: 0, limit: 10 };
+    anstream::adapter::strip_str(&crate::report::envelope::page(story, shown).terminal()).to_string()
 }
 
 fn told(story: &RunFacts) -> String {
@@ -35,13 +45,13 @@ fn a_commit_names_its_neighbours_and_whether_it_was_exact() {
     let mut story = facts(run(RunStatus::Committed), beginning());
     let fidelity = Fidelity { as_planned: 6, along: vec!["data.aws_ami.x".to_owned()], ..Fidelity::default() };
     let rows = vec!["+ module.nat.aws_eip.this".to_owned()];
-    story.committed = Some(Committed { serial: Serial(43), mode: "row-delta", rows, fidelity: Some(fidelity) });
+    story.committed = vec![version(43, "row-delta", rows, Some(fidelity))];
     insta::assert_snapshot!(told(&story));
     insta::assert_snapshot!(page(&story, 20).markdown());
     assert_eq!(document(&story)["exactly_as_planned"], true);
 
     let fidelity = Fidelity { as_planned: 1, unplanned: vec!["aws_vpc.`x`".to_owned()], ..Fidelity::default() };
-    story.committed.as_mut().unwrap().fidelity = Some(fidelity);
+    story.committed[0].fidelity = Some(fidelity);
     let text = told(&story);
     assert!(
         text.contains("! Not exactly what was planned: 1 row as planned, and\n      not planned: aws_vpc.`x`"),
@@ -226,9 +236,7 @@ fn a_lost_run_says_who_took_its_rows() {
     story.later = vec![Later { run: taker, met: Met::Took }];
     let text = told(&story);
     assert!(text.contains(&format!("! Took over its ended lease: 1 run\n      run {taker} by bob")), "{text}");
-    let shown = crate::report::envelope::Shown { after: 0, limit: 10 };
-    let text = crate::report::envelope::page(&story, shown).terminal();
-    let text = anstream::adapter::strip_str(&text).to_string();
+    let text = shown(&story);
     assert!(text.contains(&format!("lease taken by  run {taker} by bob")), "{text}");
 }
 
@@ -236,11 +244,87 @@ fn a_lost_run_says_who_took_its_rows() {
 fn a_screenful_of_rows_is_named_and_the_rest_can_be_found() {
     let mut story = facts(run(RunStatus::Committed), beginning());
     let rows = (0..25).map(|number| format!("+ a.x[{number}]")).collect();
-    story.committed = Some(Committed { serial: Serial(43), mode: "row-delta", rows, fidelity: None });
-    let shown = crate::report::envelope::Shown { after: 0, limit: 10 };
-    let text = crate::report::envelope::page(&story, shown).terminal();
-    let text = anstream::adapter::strip_str(&text).to_string();
+    story.committed = vec![version(43, "row-delta", rows, None)];
+    let text = shown(&story);
     assert!(text.contains("+ a.x[19]\n") && !text.contains("+ a.x[20]"), "{text}");
     assert!(text.contains("5 rows more: kl history --state prod --rows --limit 1 --before 44"), "{text}");
     assert!(told(&story).contains("and 5 facts more: the same with --limit 25"), "{}", told(&story));
+}
+
+fn rows(all: &[&str]) -> Vec<String> {
+    all.iter().map(|row| (*row).to_owned()).collect()
+}
+
+/// A plain Terraform that has made two versions, and how it came to its end.
+fn plain(status: RunStatus, end: RunEvent) -> RunFacts {
+    let (id, operation) = ("one".to_owned(), "OperationTypeApply".to_owned());
+    let committed = |serial| RunEvent::Committed {
+        serial: Serial(serial),
+        rows_opened: 2,
+        rows_closed: 0,
+        rows_touched: Some(2),
+        as_planned: None,
+    };
+    let locked = RunEvent::Locked { id, operation, who: "ann".to_owned() };
+    let run = Run { kind: RunKind::Plain, spec: None, result_serial: Some(Serial(43)), error: None, ..run(status) };
+    let mut story = facts(run, vec![(600, locked), (610, committed(42)), (630, committed(43)), (640, end)]);
+    story.committed = vec![
+        version(42, "snapshot", rows(&["+ a", "+ x"]), None),
+        version(43, "snapshot", rows(&["~ a", "+ b"]), None),
+    ];
+    story
+}
+
+#[test]
+fn all_versions_of_a_plain_terraform_are_told() {
+    let story = plain(RunStatus::Committed, RunEvent::Unlocked { by: actor("ann"), forced: false });
+    let text = told(&story);
+    assert!(text.contains("Each time a whole document was compared with the state (snapshot)\n"), "{text}");
+    for row in ["+ a, in serial 42\n", "+ x, in serial 42\n", "~ a, in serial 43\n", "+ b, in serial 43\n"] {
+        assert!(text.contains(row) && shown(&story).contains(row), "{row} in {text}");
+    }
+    let text = shown(&story);
+    assert!(text.contains("2 versions, serials 42 to 43, snapshot, 3 rows changed\n"), "{text}");
+    assert!(text.contains(", made 42 to 43\n"), "{text}");
+    let document = crate::report::envelope::document(&story, crate::report::envelope::Shown { after: 0, limit: 10 });
+    assert_eq!((&document["version"]["serial"], document["versions"].as_array().unwrap().len()), (&43.into(), 2));
+    assert_eq!(document["versions"][0]["rows"], serde_json::json!(["+ a", "+ x"]));
+}
+
+#[test]
+fn what_was_committed_before_the_end_was_committed() {
+    let ends = [
+        (RunStatus::Aborted, RunEvent::Aborted { by: actor("bob") }),
+        (RunStatus::Failed, RunEvent::Unlocked { by: actor("bob"), forced: false }),
+    ];
+    for (status, end) in ends {
+        let story = plain(status, end);
+        let text = told(&story);
+        assert!(!text.contains("nothing was committed") && !text.contains("nothing is left to clean up"), "{text}");
+        let word = status.word();
+        assert!(text.contains(&format!("! Ended as {word} after ")), "{text}");
+        assert!(text.contains("; what it had committed by then stays\n"), "{text}");
+        assert!(text.lines().next().unwrap().ends_with(", with serial 43 committed before"), "{text}");
+        assert!(text.contains("terraform state push errored.tfstate"), "{text}");
+    }
+}
+
+#[test]
+fn what_was_removed_since_is_told_as_removed() {
+    let of = |committed| RunFacts { committed, ..facts(run(RunStatus::Committed), beginning()) };
+    let story = of(Vec::new());
+    let text = told(&story);
+    assert!(text.contains("· Serial 43; what it changed was removed by kl gc\n"), "{text}");
+    assert!(!text.contains("Ended as"), "{text}");
+    let text = shown(&story);
+    assert!(text.contains("serial 43, what it changed was removed by kl gc\n"), "{text}");
+
+    let story = of(vec![Committed { removed: 2, ..version(43, "row-delta", rows(&["+ a"]), None) }]);
+    for text in [told(&story), shown(&story)] {
+        assert!(
+            text.contains("+ a\n") && text.contains("and 2 rows more; what became of that was removed by kl gc\n"),
+            "{text}"
+        );
+    }
+    assert!(shown(&story).contains("serial 43, row-delta, 3 rows changed\n"), "{}", shown(&story));
 }

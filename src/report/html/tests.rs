@@ -29,7 +29,7 @@ fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
         others: std::collections::BTreeMap::new(),
         later: Vec::new(),
         later_cut: false,
-        committed: None,
+        committed: Vec::new(),
     }
 }
 
@@ -203,6 +203,11 @@ fn who_waited_went_on_or_not() {
     let went_on = view(run, vec![waits(), reserved]);
     assert_eq!(went_on.waited, Some((at(110), Some(at(170)))));
     assert_eq!(became(&[went_on]).1, "Went on after 1m, and committed serial 50");
+    // A plain Terraform gets the lock.
+    let (id, operation) = (String::new(), String::new());
+    let locked = (170, RunEvent::Locked { id, operation, who: String::new() });
+    let plain = view(of(2, 100, RunStatus::Committed), vec![waits(), locked]);
+    assert_eq!(plain.waited, Some((at(110), Some(at(170)))));
     let waiting = view(of(2, 100, RunStatus::Waiting), vec![waits()]);
     assert_eq!(waiting.waited, Some((at(110), None)));
     assert_eq!(became(&[waiting]).1, "Still waiting, for 2h 44m now");
@@ -273,7 +278,8 @@ fn report() -> Report {
     first.run.origin.job_url = Some("javascript:alert(1)".to_owned());
     let fidelity = Fidelity { as_planned: 1, ..Fidelity::default() };
     let rows = vec![format!("+ aws_vpc.x[\"{HOSTILE}\"]")];
-    first.committed = Some(Committed { serial: Serial(50), mode: "row-delta", rows, fidelity: Some(fidelity) });
+    let fidelity = Some(fidelity);
+    first.committed = vec![Committed { serial: Serial(50), mode: "row-delta", rows, removed: 0, fidelity }];
     let mut second = refused(3, 105);
     second.origin.repository = Some(HOSTILE.to_owned());
     Report {

@@ -67,7 +67,6 @@ impl RunView {
     /// What a page needs of what is known of a run.
     #[must_use]
     pub fn of(facts: &RunFacts) -> Self {
-        let fidelity = facts.committed.as_ref().and_then(|committed| committed.fidelity.as_ref());
         let mut view = Self {
             run: facts.run.clone(),
             state: facts.state.clone(),
@@ -79,7 +78,7 @@ impl RunView {
             left: Vec::new(),
             taken_over: None,
             dropped: None,
-            exact: fidelity.map(Fidelity::exact),
+            exact: facts.fidelity().map(Fidelity::exact),
             writes: Vec::new(),
             reads: Vec::new(),
             more: 0,
@@ -101,7 +100,8 @@ impl RunView {
                 self.waited.get_or_insert((at, None));
                 self.behind.extend(behind.iter().filter(|run| !self.behind.contains(run)).copied().collect::<Vec<_>>());
             }
-            RunEvent::Reserved { .. } => {
+            // A plain Terraform that has waited gets the whole state.
+            RunEvent::Reserved { .. } | RunEvent::Locked { .. } => {
                 if let Some((_, until @ None)) = &mut self.waited {
                     *until = Some(at);
                 }
@@ -124,8 +124,8 @@ impl RunView {
             let claims = self.run.claims.iter().filter(|claim| claim.mode == mode);
             claims.map(|claim| claim.pattern.to_string()).collect()
         };
-        // What was only reserved was not written: of a run that made a version, its rows say what it wrote.
-        let mut writes = if facts.committed.is_some() { Vec::new() } else { of(AccessMode::Write) };
+        // What was only reserved was not written: of a run that made versions, their rows say what it wrote.
+        let mut writes = if facts.committed.is_empty() { of(AccessMode::Write) } else { Vec::new() };
         for row in facts.committed.iter().flat_map(|committed| &committed.rows) {
             let name = row.split_once(' ').map_or(row.as_str(), |(_, name)| name);
             if !writes.iter().any(|known| known == name) {
@@ -135,7 +135,7 @@ impl RunView {
                 break;
             }
         }
-        let all = facts.committed.as_ref().map_or(0, |committed| committed.rows.len()).max(writes.len());
+        let all = facts.touched().max(writes.len());
         writes.truncate(ADDRESSES);
         let mut reads = of(AccessMode::Read);
         reads.retain(|read| !writes.contains(read));

@@ -122,6 +122,11 @@ pub(super) async fn a_sound_database_is_told_from_every_broken_one(f: &Fixture) 
             vec!["prod", "serial 3", "the version before it is 1"],
         ),
         ("SELECT 'nothing more'", Invariant::CommittedRuns, vec!["prod", "serial 2", "there is no such version of it"]),
+        (
+            "UPDATE runs SET result_serial = NULL WHERE result_serial = 3",
+            Invariant::NamedVersions,
+            vec!["prod", "serial 3", "the newest version of the run, which names none"],
+        ),
         ("UPDATE states SET serial = 9", Invariant::NewestSerial, vec!["prod", "serial 9", "the newest version is 3"]),
         (&forgotten, Invariant::KnownRuns, vec!["its checkpoint", &gone]),
         ("SELECT 'nothing more'", Invariant::KnownRuns, vec!["a reservation of it", &gone]),

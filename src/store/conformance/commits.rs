@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::fixture::{Fixture, commit, granted, key, new_run, write};
 use crate::domain::address::{Address, Key, Mode, ModulePath};
+use crate::domain::coordination::lock::LockInfo;
 use crate::domain::id::{Actor, Lineage, Serial};
 use crate::domain::run::Origin;
 use crate::domain::run::event::RunEvent;
@@ -12,8 +13,8 @@ use crate::domain::state::row::DeposedKey;
 use crate::domain::state::{Body, RowKey};
 use crate::store::StoreError;
 use crate::store::model::{
-    Commit, CommitMode, LineageRule, NewSpec, RowChange, RowStep, RowWrite, SoftWrite, Source, Touched, Version,
-    VersionQuery,
+    Commit, CommitMode, LineageRule, LockEnd, LockTaken, LockWrite, NewSpec, RowChange, RowStep, RowWrite, SoftWrite,
+    Source, Touched, Version, VersionQuery,
 };
 
 const ALL: VersionQuery = VersionQuery { before: None, since: None, limit: 100, with_rows: true };
@@ -113,6 +114,36 @@ pub(super) async fn what_was_recovered_of_a_spec_is_found(f: &Fixture) {
         f.store.applied_version(state, specs[1]).await.unwrap().map(|version| (version.serial.0, version.spec));
     assert_eq!(applied, Some((2, Some(specs[1]))));
     assert_eq!(f.store.applied_version(state, specs[0]).await.unwrap(), None, "it was recovered, and not applied");
+}
+
+pub(super) async fn every_version_of_a_run_is_found(f: &Fixture) {
+    let (state, other) = (f.state("prod").await.id, f.state("other").await.id);
+    let (first, plain) = (f.held(state, "alice", "w a.x").await, new_run(state, "bob"));
+    f.store.run_commit(&first, &commit(vec![write("a.x=1")])).await.unwrap();
+    f.commit(other, "carol", &["a.y=1"]).await;
+    // A plain Terraform writes as often as it likes, and an import goes on at its own serial.
+    let info = LockInfo::read(br#"{"ID":"one"}"#).unwrap();
+    let LockTaken::Granted(_) = f.store.lock_take(&plain, &info, false).await.unwrap() else { panic!("blocked") };
+    for (base, at_least, rows) in [(1, None, "a.x=2"), (2, Some(Serial(900)), "a.y=1"), (900, None, "a.x")] {
+        let change = Commit { at_least, source: Source::Http, ..commit(vec![write(rows)]) };
+        let done = f.store.lock_write(state, &info.id, Serial(base), &change).await.unwrap();
+        assert!(matches!(done, LockWrite::Committed(_)), "{done:?}");
+    }
+    let end = LockEnd::Returned(info.id.clone());
+    f.store.lock_free(state, &end, &plain.actor).await.unwrap();
+    let last = f.held(state, "dave", "w a.z").await;
+    f.store.run_commit(&last, &commit(vec![write("a.z=1")])).await.unwrap();
+    let all = |versions: Vec<Version>| -> Vec<(i64, Vec<String>)> {
+        versions.iter().map(|version| (version.serial.0, touched(version))).collect()
+    };
+    let bobs = [(2, "a.x Changed"), (900, "a.y Created"), (901, "a.x Removed")];
+    let bobs = bobs.map(|(serial, row)| (serial, vec![row.to_owned()]));
+    let found = f.store.versions_of_runs(&[plain.id]).await.unwrap();
+    assert!(found.iter().all(|version| version.run == Some(plain.id)));
+    assert_eq!(all(found), bobs);
+    let found = f.store.versions_of_runs(&[last.run(), plain.id, first.run()]).await.unwrap();
+    assert_eq!(all(found).iter().map(|(serial, _)| *serial).collect::<Vec<_>>(), [1, 2, 900, 901, 902]);
+    assert!(f.store.versions_of_runs(&[]).await.unwrap().is_empty());
 }
 
 pub(super) async fn of_two_first_writers_one_wins(f: &Fixture) {

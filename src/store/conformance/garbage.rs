@@ -173,12 +173,16 @@ pub(super) async fn requests_go_when_nothing_is_to_be_applied_any_more(f: &Fixtu
     f.store.run_start(&run).await.unwrap();
     let held = granted(f.again(run.id, "w a.x", false).await);
     assert_eq!(f.store.run_commit(&held, &commit(vec![write("a.x=4")])).await.unwrap().serial, Serial(4));
+    // Request 2 was recovered: the rest of it is still to be applied.
+    let recovery = NewRun { kind: RunKind::Recover, spec: Some(specs[1]), ..new_run(state, "carol") };
+    f.store.run_start(&recovery).await.unwrap();
+    f.store.run_end(recovery.id, &RunEnd::plain(RunStatus::Noop)).await.unwrap();
     assert_eq!(removed(f, &OLD).await, [], "all of it is young");
 
     f.ages(100).await;
     f.sql("UPDATE comments SET locked_by = NULL, locked_until = NULL").await.unwrap();
     // What the open and the merged request were planned from stays; the spec of request 3 made what stands.
-    assert_eq!(removed(f, &OLD).await, [(GarbageKind::Requests, 2), (GarbageKind::Specs, 2)]);
+    assert_eq!(removed(f, &OLD).await, [(GarbageKind::Requests, 2), (GarbageKind::Runs, 1), (GarbageKind::Specs, 2)]);
     for (number, stays) in [(1, true), (2, true), (3, false), (4, false)] {
         assert_eq!(f.store.request_find(&request(number)).await.unwrap().is_some(), stays, "{number}");
         assert_eq!(f.store.request_projects(&request(number)).await.unwrap().len(), usize::from(stays), "{number}");

@@ -6,8 +6,8 @@ use super::fixture::{Fixture, blocked, commit, new_run, write};
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::id::{Actor, RunId, Serial, StateId};
-use crate::domain::run::event::RunEvent;
-use crate::domain::run::{RunKind, RunStatus};
+use crate::domain::run::event::{Holder, RunEvent};
+use crate::domain::run::{RunEnd, RunKind, RunStatus};
 use crate::store::model::{CommitMode, LockEnd, LockFreed, LockOnce, LockTaken, LockWrite, Source};
 use crate::store::{Store, StoreError};
 
@@ -122,10 +122,70 @@ pub(super) async fn a_plain_terraform_that_asks_again_waits_in_turn(f: &Fixture)
     assert_eq!(granted(ask(&*f.store, state, "one", true).await), waiting.id);
     assert_eq!(f.store.lock_find(state).await.unwrap().unwrap().id, id("one"));
     assert_eq!(f.store.run_find(waiting.id).await.unwrap().status, RunStatus::Reserved);
-    assert!(matches!(events(f, waiting.id).await[..], [RunEvent::Locked { .. }]));
+    // However often it asked, behind whom it waited is told once.
+    let told = events(f, waiting.id).await;
+    let behind = Holder { run: bob.run(), actor: Actor("bob".to_owned()) };
+    let waits = RunEvent::Waiting { behind: vec![bob.run()], who: vec![behind] };
+    assert!(matches!(&told[..], [first, RunEvent::Locked { .. }] if *first == waits), "{told:?}");
     f.time_passes().await;
     let freed = f.store.lock_free(state, &LockEnd::Returned(id("one")), &alice()).await.unwrap();
     assert_eq!(freed, LockFreed::Freed(waiting.id));
+    // It went through in the end: nothing stood in its way.
+    assert_eq!(f.store.run_find(waiting.id).await.unwrap().conflict, []);
+}
+
+pub(super) async fn who_stood_in_the_way_of_a_plain_terraform_is_on_record(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let bob = f.held(state, "bob", "w a.x").await;
+    let carol = f.held(state, "carol", "w a.y").await;
+    refused(f, state, "one", true).await;
+    let live = f.store.run_list(state, true, 10).await.unwrap();
+    let run = live.into_iter().find(|run| run.kind == RunKind::Plain).unwrap();
+    assert_eq!(run.conflict, [], "it may get its turn yet");
+    let conflicts = async || f.sql("SELECT holder FROM run_conflicts ORDER BY holder").await.unwrap();
+    assert!(conflicts().await.is_empty());
+    f.store.run_commit(&bob, &commit(vec![])).await.unwrap();
+    refused(f, state, "one", true).await;
+    let told = events(f, run.id).await;
+    let behind = |event: &RunEvent| match event {
+        RunEvent::Waiting { behind, .. } => behind.clone(),
+        other => panic!("{other:?}"),
+    };
+    let mut both = vec![bob.run(), carol.run()];
+    both.sort();
+    assert_eq!(told.iter().map(behind).collect::<Vec<_>>(), [both, vec![carol.run()]], "whenever that is another one");
+
+    // Nobody is in its way any more when it is found to have given up: those count that were when it asked last.
+    f.store.run_commit(&carol, &commit(vec![])).await.unwrap();
+    f.lease_ends(run.id).await;
+    f.held(state, "dave", "w *").await;
+    let found = f.store.run_find(run.id).await.unwrap();
+    assert_eq!(found.status, RunStatus::Conflict);
+    let stood = found.conflict.iter().map(|one| (one.reservation.run, one.reservation.claim.pattern.to_string()));
+    assert_eq!(stood.collect::<Vec<_>>(), [(carol.run(), "a.y".to_owned())]);
+    assert_eq!(conflicts().await, ["carol"]);
+}
+
+pub(super) async fn a_plain_terraform_has_no_place_behind_a_quarantine(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let held = f.held(state, "bob", "w a.x").await;
+    refused(f, state, "one", true).await;
+    let live = f.store.run_list(state, true, 10).await.unwrap();
+    let waits = live.into_iter().find(|run| run.kind == RunKind::Plain).unwrap().id;
+    let quarantine = vec![super::fixture::pattern("a.x")];
+    let end = RunEnd { quarantine, ..RunEnd::plain(RunStatus::Failed) };
+    f.store.run_end(held.run(), &end).await.unwrap();
+    // It asks again by itself, and keeps nobody out meanwhile, whether it had a place before or not.
+    for _ in 0..2 {
+        assert_eq!(refused(f, state, "one", true).await, [held.run()]);
+        assert!(f.store.run_list(state, true, 10).await.unwrap().is_empty());
+        let carol = f.held(state, "carol", "w b.y").await;
+        f.store.run_commit(&carol, &commit(vec![])).await.unwrap();
+    }
+    let found = f.store.run_find(waits).await.unwrap();
+    assert_eq!((found.status, found.conflict[0].reservation.held_as), (RunStatus::Conflict, HeldAs::Quarantine));
+    f.store.quarantine_release(held.run(), &alice()).await.unwrap();
+    granted(ask(&*f.store, state, "one", true).await);
 }
 
 pub(super) async fn a_place_that_no_terraform_comes_back_to_is_free(f: &Fixture) {
@@ -264,6 +324,20 @@ pub(super) async fn a_lock_that_is_taken_away_is_the_lock_alone(f: &Fixture) {
     assert!(matches!(late, LockFreed::TakenAway(taken) if taken != run));
     f.store.lock_free(state, &LockEnd::Returned(id("next")), &alice()).await.unwrap();
 
+    // What it has written counts, however it ends.
+    for (number, end) in ["taken away", "left", "aborted"].into_iter().enumerate() {
+        let run = granted(take(&*f.store, state, end).await);
+        let base = Serial(i64::try_from(number).unwrap() + 1);
+        let done = f.store.lock_write(state, &id(end), base, &commit(vec![write(&format!("a.y={number}"))])).await;
+        assert!(matches!(done, Ok(LockWrite::Committed(_))), "{done:?}");
+        match end {
+            "taken away" => drop(f.store.lock_free(state, &LockEnd::Forced, &alice()).await.unwrap()),
+            "left" => drop(f.store.lock_free(state, &LockEnd::LeftBehind(id(end)), &alice()).await.unwrap()),
+            _ => drop(f.store.run_abort(run, &alice()).await.unwrap()),
+        }
+        let found = f.store.run_find(run).await.unwrap();
+        assert!(found.status != RunStatus::Committed && found.result_serial == Some(base.next()), "{end}: {found:?}");
+    }
     // One that its holder left is no success, and one whose run is aborted is free.
     let run = granted(take(&*f.store, state, "two").await);
     let left = f.store.lock_free(state, &LockEnd::LeftBehind(id("two")), &alice()).await.unwrap();

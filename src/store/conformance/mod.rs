@@ -108,6 +108,7 @@ cases! {
     commits::versions_follow_each_other covers run_commit, version_list, snapshot;
     commits::a_commit_stands_on_the_timeline_with_its_version covers run_commit, event_list;
     commits::what_was_recovered_of_a_spec_is_found covers recovered_versions, applied_version;
+    commits::every_version_of_a_run_is_found covers versions_of_runs;
     commits::of_two_first_writers_one_wins covers run_commit;
     commits::what_changes_nothing_is_skipped covers run_commit, version_list;
     commits::every_serial_can_be_read_again covers snapshot;
@@ -120,6 +121,8 @@ cases! {
 
     locks::a_plain_lock_and_runs_keep_each_other_out covers lock_take, lock_find, lock_free;
     locks::a_plain_terraform_that_asks_again_waits_in_turn covers lock_take, lock_free;
+    locks::who_stood_in_the_way_of_a_plain_terraform_is_on_record covers lock_take, run_find;
+    locks::a_plain_terraform_has_no_place_behind_a_quarantine covers lock_take;
     locks::a_place_that_no_terraform_comes_back_to_is_free covers lock_take, lock_free, run_abort;
     locks::a_state_is_written_by_the_holder_of_its_lock_alone covers lock_write, lock_free;
     locks::a_lock_for_one_write_is_taken_and_given_back_at_once covers lock_once;

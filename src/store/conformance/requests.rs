@@ -4,7 +4,7 @@ use super::fixture::{Fixture, commit, granted, new_run, write};
 use crate::domain::id::{Actor, Serial, SpecId, StateId};
 use crate::domain::plan::changed::ChangedValue;
 use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
-use crate::domain::run::{Origin, RunEnd, RunStatus};
+use crate::domain::run::{NewRun, Origin, RunEnd, RunKind, RunStatus};
 use crate::store::model::{
     ApplyResult, NewSpec, Noted, OpenSpec, PlanOutcome, PlanResult, ProjectPlace, RequestFacts, RequestQuery, SpecAt,
 };
@@ -335,6 +335,12 @@ pub(super) async fn open_specs_are_those_that_may_still_be_applied(f: &Fixture) 
     f.store.run_end(run.id, &RunEnd::failed("broken")).await.unwrap();
     let left = f.store.open_specs(state, 10).await.unwrap();
     assert_eq!((told(&left)[1].as_str(), left[1].phase), ("#8 web h8", RequestPhase::Merged));
+    // A recovery brings in what was done, and leaves the rest to be applied.
+    let recovery = NewRun { id: crate::clock::new_run_id(), kind: RunKind::Recover, ..run.clone() };
+    f.store.run_start(&recovery).await.unwrap();
+    let held = granted(f.again(recovery.id, "w a.x", false).await);
+    f.store.run_commit(&held, &commit(vec![write("a.x={\"half\":true}")])).await.unwrap();
+    assert_eq!(told(&f.store.open_specs(state, 10).await.unwrap()), ["#7 web h1", "#8 web h8"]);
     run.id = crate::clock::new_run_id();
     f.store.run_start(&run).await.unwrap();
     let ask = Ask { run: run.id, claims: super::fixture::claims("w a.x"), lease: super::fixture::LEASE, queue: false };

@@ -11,6 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, SqliteCo
 use super::fixture::Fixture;
 use super::support::Database;
 use crate::domain::coordination::reservation::HeldAs;
+use crate::domain::id::Serial;
 use crate::domain::request::{ForgeKind, RequestRef};
 use crate::domain::run::{RunKind, RunStatus};
 use crate::store::model::{CommitMode, PostedComment, Source};
@@ -142,6 +143,8 @@ fn the_sqlite_schema_explains_itself() {
         include_str!("../../../migrations/sqlite/0010_lives.sql"),
         include_str!("../../../migrations/sqlite/0011_trunk.sql"),
         include_str!("../../../migrations/sqlite/0012_touched.sql"),
+        include_str!("../../../migrations/sqlite/0013_overview.sql"),
+        include_str!("../../../migrations/sqlite/0014_whole_runs.sql"),
     ];
     for line in migrations.iter().flat_map(|migration| migration.lines()) {
         if line.starts_with("CREATE TABLE") || line.starts_with("CREATE VIEW") {
@@ -171,8 +174,9 @@ async fn migrate_together(url: &str) {
     open(&url.parse().unwrap()).await.unwrap().state_list().await.unwrap();
 }
 
-/// What stands in a database of the first schema: a comment, a run of a request, a run from a laptop.
-const OLD: [&str; 3] = [
+/// What stands in a database of the first schema: a comment, a run of a request, a run from a laptop, and one that was
+/// ended after it had made two versions.
+const OLD: [&str; 6] = [
     "INSERT INTO comments (forge, repository, request, comment_id, digest, updated_at) VALUES ('gitlab', 'g/r', 7, '1', 'd', NOW)",
     "INSERT INTO states (id, name, secret, created_at) VALUES ('0189a000-0000-7000-8000-000000000000', 'prod', '', NOW)",
     "INSERT INTO runs (id, state_id, kind, status, actor, origin, source_serial, tools, claims, started_at)
@@ -182,6 +186,12 @@ const OLD: [&str; 3] = [
      UNION ALL
      SELECT '0189a000-0000-7000-8000-000000000002', id, 'apply', 'started', 'bob', '{}', 0,
             '{\"program\":\"tofu\",\"version\":\"1\",\"providers\":{}}', '[]', NOW FROM states",
+    "UPDATE runs SET status = 'aborted', ended_at = NOW WHERE actor = 'bob'",
+    "UPDATE states SET serial = 2",
+    "INSERT INTO state_versions (state_id, serial, source_serial, committed_at, actor, origin, run_id, source, mode,
+                                 terraform_version, document, providers, rows_opened, rows_closed)
+     SELECT s.id, n.serial, 0, NOW, 'bob', '{}', r.id, 'http', 'snapshot', '1', '[]', '{}', 0, 0
+     FROM states s JOIN runs r ON r.actor = 'bob' CROSS JOIN (SELECT 1 AS serial UNION ALL SELECT 2) n",
 ];
 
 /// What stood in a database of the first schema is there after the migration.
@@ -193,6 +203,8 @@ async fn upgraded(url: &str) {
     assert_eq!(store.comment_find(&request).await.unwrap(), Some(posted));
     let runs = store.runs_of_request(&request, 10).await.unwrap();
     assert_eq!(runs.iter().map(|run| run.actor.0.as_str()).collect::<Vec<_>>(), ["alice"]);
+    let bob = store.run_search("0002").await.unwrap().remove(0);
+    assert_eq!((bob.status, bob.result_serial), (RunStatus::Aborted, Some(Serial(2))));
 }
 
 #[tokio::test]

@@ -34,6 +34,8 @@ pub enum Invariant {
     KnownRuns,
     /// A run that committed has made its version.
     CommittedRuns,
+    /// A run that has ended names the newest version that it made.
+    NamedVersions,
     /// What is stored as JSON is JSON.
     Json,
 }
@@ -56,6 +58,7 @@ impl Invariant {
             Self::WaitersAlive => "waiters-alive",
             Self::KnownRuns => "known-runs",
             Self::CommittedRuns => "committed-runs",
+            Self::NamedVersions => "named-versions",
             Self::Json => "json",
         }
     }
@@ -72,6 +75,9 @@ impl Invariant {
             }
             Self::ConsecutiveSerials | Self::NewestSerial | Self::RowCounts | Self::CommittedRuns => {
                 "a version was removed or added by other hands: restore the database from a backup"
+            }
+            Self::NamedVersions => {
+                "`kl explain` tells of the run what its versions say; set `result_serial` of its row in runs to the newest one"
             }
             Self::ReservationsOfLiveRuns | Self::WaitersAlive => {
                 "look at `kl show` of the run; if all that it did is in the state, set `released_at` of its rows in \

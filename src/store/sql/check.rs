@@ -139,6 +139,17 @@ const QUERIES: &[(Invariant, &str)] = &[
            AND NOT EXISTS (SELECT 1 FROM state_versions v
                            WHERE v.state_id = u.state_id AND v.serial = u.result_serial AND v.run_id = u.id)",
     ),
+    (
+        Invariant::NamedVersions,
+        // Of the versions of a run, `kl gc` may have removed the newest.
+        "SELECT s.name, u.id, NULL, v.newest, 'it is the newest version of the run, which names '
+                || COALESCE('serial ' || u.result_serial, 'none')
+         FROM (SELECT run_id, MAX(serial) AS newest FROM state_versions WHERE run_id IS NOT NULL GROUP BY run_id) v
+         JOIN runs u ON u.id = v.run_id JOIN states s ON s.id = u.state_id
+         WHERE u.ended_at IS NOT NULL
+           AND (u.result_serial IS NULL OR u.result_serial < v.newest
+                OR (u.result_serial > v.newest AND u.result_serial >= s.history_from))",
+    ),
 ];
 
 /// A query for what is no JSON in a column: where, whose state, whose run.

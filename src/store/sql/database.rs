@@ -139,6 +139,10 @@ impl Store for Database {
         ))
     }
 
+    async fn versions_of_runs(&self, runs: &[RunId]) -> Result<Vec<Version>, StoreError> {
+        transaction!(self, begin_read, "read the versions of runs", |db| versions::of_runs(db, runs))
+    }
+
     async fn recovered_versions(&self, specs: &[SpecId]) -> Result<Vec<Version>, StoreError> {
         transaction!(self, begin_read, "read what was recovered", |db| versions::recovered(db, specs))
     }

@@ -29,7 +29,8 @@ macro_rules! may_be_applied {
         "(q.phase IN ('open', 'merged') AND j.spec_id IS NOT NULL
           AND (j.plan_status IS NULL OR j.plan_status <> 'dropped')
           AND (q.phase = 'open' OR NOT EXISTS (
-              SELECT 1 FROM runs d WHERE d.spec_id = j.spec_id AND d.status IN ('committed', 'noop'))))"
+              SELECT 1 FROM runs d WHERE d.spec_id = j.spec_id AND d.kind = 'apply'
+                AND d.status IN ('committed', 'noop'))))"
     };
 }
 

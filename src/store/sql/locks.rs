@@ -7,14 +7,14 @@ use sqlx::{query, query_scalar};
 use super::{Connection, bulk, commit, ending, reservations, runs, states, timeline};
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lock::{LockId, LockInfo};
-use crate::domain::coordination::reservation::{Claim, HeldAs, blockers};
+use crate::domain::coordination::reservation::{Blocker, Claim, HeldAs, blockers};
 use crate::domain::id::{Actor, RunId, Serial, StateId};
 use crate::domain::run::event::{Holder, RunEvent};
 use crate::domain::run::{NewRun, RunEnd, RunStatus};
 use crate::store::decide::{self, Unreleased};
 use crate::store::fault::Fault;
 use crate::store::model::{Commit, Committed, LockEnd, LockFreed, LockOnce, LockTaken, LockWrite, PlainLock};
-use crate::store::values::{Id, Time};
+use crate::store::values::{Id, JsonText, Time};
 use crate::store::{QUEUE_TTL, StoreError, codec};
 
 pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo, queue: bool) -> Result<LockTaken, Fault> {
@@ -41,9 +41,23 @@ pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo, que
     let in_the_way = blockers(run, ticket, &claims, &decide::reservations(&found), now);
     if !in_the_way.is_empty() {
         let until = reservations::after(now, QUEUE_TTL);
+        // A quarantine ends when a person ends it: whoever waited for that in the queue would keep everybody out until then.
+        let for_a_person = in_the_way.iter().any(|one| one.reservation.held_as == HeldAs::Quarantine);
         match &place {
-            Some(place) => set_place(db, place.id, None, Some(until)).await?,
-            None if queue => insert(db, new, info, "waiting", now, None, Some(until)).await?,
+            Some(place) if for_a_person => {
+                waits(db, run, &in_the_way).await?;
+                bulk::release(db, &[place.id]).await?;
+                let error = "what is in quarantine stands in the way, and waiting does not end that";
+                refused(db, run, in_the_way.clone(), error).await?;
+            }
+            Some(place) => {
+                set_place(db, place.id, None, Some(until)).await?;
+                waits(db, run, &in_the_way).await?;
+            }
+            None if queue && !for_a_person => {
+                insert(db, new, info, "waiting", now, None, Some(until)).await?;
+                waits(db, run, &in_the_way).await?;
+            }
             None => {}
         }
         return Ok(LockTaken::Blocked { blockers: in_the_way, lock: held });
@@ -100,6 +114,29 @@ async fn insert(
     Ok(())
 }
 
+/// Puts on record behind whom a run waits, where that is news. What stands in its way is kept with the run: should it give
+/// up, nobody is there who would say so.
+async fn waits(db: &mut Connection, run: RunId, behind: &[Blocker]) -> Result<(), Fault> {
+    let known = timeline::outline(db, run).await?;
+    let last = known.into_iter().rev().find(|recorded| matches!(recorded.event, RunEvent::Waiting { .. }));
+    let event = RunEvent::waiting(behind);
+    if last.is_some_and(|last| last.event == event) {
+        return Ok(());
+    }
+    query("UPDATE runs SET conflict = $2 WHERE id = $1")
+        .bind(Id(run.0))
+        .bind(codec::json(&behind)?)
+        .execute(&mut *db)
+        .await?;
+    timeline::append(db, run, &[event]).await
+}
+
+/// Ends a run that waited and does so no longer, with what stands in its way.
+async fn refused(db: &mut Connection, run: RunId, conflict: Vec<Blocker>, error: &str) -> Result<(), Fault> {
+    let end = RunEnd { error: Some(error.to_owned()), conflict, ..RunEnd::plain(RunStatus::Conflict) };
+    runs::set_ended(db, run, &end).await
+}
+
 /// Grants a place in the queue, or keeps it for longer.
 async fn set_place(
     db: &mut Connection,
@@ -144,8 +181,10 @@ fn waits_for_the_lock(one: &Unreleased) -> bool {
 pub(super) async fn gave_up(db: &mut Connection, left: &[Unreleased]) -> Result<(), Fault> {
     bulk::release(db, &left.iter().map(|one| one.id).collect::<Vec<_>>()).await?;
     for one in left.iter().filter(|one| waits_for_the_lock(one)) {
-        let error = Some("terraform has not asked for the lock again".to_owned());
-        runs::set_ended(db, one.reservation.run, &RunEnd { error, ..RunEnd::plain(RunStatus::Conflict) }).await?;
+        let run = one.reservation.run;
+        let stood: JsonText =
+            query_scalar("SELECT conflict FROM runs WHERE id = $1").bind(Id(run.0)).fetch_one(&mut *db).await?;
+        refused(db, run, codec::from_json(&stood)?, "terraform has not asked for the lock again").await?;
     }
     Ok(())
 }
@@ -209,7 +248,7 @@ pub(super) async fn once(
         LockTaken::Blocked { blockers, lock } => Ok(LockOnce::Blocked { blockers, lock }),
         LockTaken::Granted(run) => {
             let done = version(db, run, base, commit).await?;
-            end(db, new.state, run, &new.actor, false, returned).await?;
+            end(db, run, &new.actor, false, returned).await?;
             Ok(LockOnce::Committed(done))
         }
     }
@@ -238,13 +277,11 @@ pub(super) async fn free(db: &mut Connection, state: StateId, how: &LockEnd, by:
             gave_up(db, &[place]).await?;
             Ok(LockFreed::Freed(run))
         }
-        (LockEnd::Forced, Some(lock)) => {
-            end(db, state, lock.run, by, true, |_| RunEnd::plain(RunStatus::Aborted)).await
-        }
-        (LockEnd::Returned(id), Some(lock)) if lock.id == *id => end(db, state, lock.run, by, false, returned).await,
+        (LockEnd::Forced, Some(lock)) => end(db, lock.run, by, true, |_| RunEnd::plain(RunStatus::Aborted)).await,
+        (LockEnd::Returned(id), Some(lock)) if lock.id == *id => end(db, lock.run, by, false, returned).await,
         (LockEnd::LeftBehind(id), Some(lock)) if lock.id == *id => {
             let error = Some("the command ended without giving the lock back".to_owned());
-            end(db, state, lock.run, by, false, |_| RunEnd { error, ..RunEnd::plain(RunStatus::Failed) }).await
+            end(db, lock.run, by, false, |_| RunEnd { error, ..RunEnd::plain(RunStatus::Failed) }).await
         }
         // Who has not heard our answer asks again, and somebody else may have the lock by then.
         (LockEnd::Returned(id), held) => Ok(match (ended(db, state, id).await?, held) {
@@ -266,21 +303,17 @@ fn returned(wrote: bool) -> RunEnd {
 /// Ends the lock that a run holds, and the run; how it ended may depend on whether it wrote anything.
 async fn end(
     db: &mut Connection,
-    state: StateId,
     run: RunId,
     by: &Actor,
     forced: bool,
     how: impl FnOnce(bool) -> RunEnd + Send,
 ) -> Result<LockFreed, Fault> {
     reservations::release_all(db, run).await?;
-    let newest: Option<i64> =
-        query_scalar("SELECT MAX(serial) FROM state_versions WHERE state_id = $1 AND run_id = $2")
-            .bind(Id(state.0))
-            .bind(Id(run.0))
-            .fetch_one(&mut *db)
-            .await?;
+    let versions: i64 = query_scalar("SELECT COUNT(*) FROM state_versions WHERE run_id = $1")
+        .bind(Id(run.0))
+        .fetch_one(&mut *db)
+        .await?;
     timeline::append(db, run, &[RunEvent::Unlocked { by: by.clone(), forced }]).await?;
-    runs::set_ended(db, run, &how(newest.is_some())).await?;
-    query("UPDATE runs SET result_serial = $2 WHERE id = $1").bind(Id(run.0)).bind(newest).execute(db).await?;
+    runs::set_ended(db, run, &how(versions > 0)).await?;
     Ok(LockFreed::Freed(run))
 }

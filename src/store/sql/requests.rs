@@ -297,7 +297,8 @@ pub(super) async fn open_specs(db: &mut Connection, state: StateId, limit: u32) 
          JOIN plan_specs s ON s.id = p.spec_id AND s.state_id = p.state_id
          WHERE p.state_id = $1 AND p.spec_id IS NOT NULL AND p.plan_status <> 'dropped'
            AND r.phase IN ('open', 'merged')
-           AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.spec_id = p.spec_id AND runs.status IN ('committed', 'noop'))
+           AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.spec_id = p.spec_id AND runs.kind = 'apply'
+                             AND runs.status IN ('committed', 'noop'))
          ORDER BY p.planned_at DESC, r.number DESC, p.project LIMIT $2",
     )
     .bind(Id(state.0))

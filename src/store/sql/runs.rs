@@ -259,15 +259,19 @@ pub(super) async fn set_claims(db: &mut Connection, run: RunId, claims: &[Claim]
     Ok(())
 }
 
-/// Ends a live run, under the lock of its state.
+/// Ends a live run, under the lock of its state. A plain Terraform may have made versions before, however it ends.
 pub(super) async fn set_ended(db: &mut Connection, run: RunId, end: &RunEnd) -> Result<(), Fault> {
-    query(concat!("UPDATE runs SET status = $2, error = $3, conflict = $4, ended_at = ", now!(), " WHERE id = $1"))
-        .bind(Id(run.0))
-        .bind(end.status.word())
-        .bind(end.error.as_deref().map(codec::plain))
-        .bind(codec::json(&end.conflict)?)
-        .execute(db)
-        .await?;
+    query(concat!(
+        "UPDATE runs SET status = $2, error = $3, conflict = $4, ended_at = ",
+        now!(),
+        ", result_serial = (SELECT MAX(v.serial) FROM state_versions v WHERE v.run_id = runs.id) WHERE id = $1"
+    ))
+    .bind(Id(run.0))
+    .bind(end.status.word())
+    .bind(end.error.as_deref().map(codec::plain))
+    .bind(codec::json(&end.conflict)?)
+    .execute(db)
+    .await?;
     Ok(())
 }
 

@@ -1,19 +1,22 @@
 //! Versions of a state and what each of them changed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::DateTime;
 use sqlx::query_as;
 
 use super::{Connection, states};
-use crate::domain::id::{Serial, SpecId, StateId};
+use crate::domain::id::{RunId, Serial, SpecId, StateId};
 use crate::domain::state::RowKey;
 use crate::store::StoreError;
 use crate::store::codec::{self, VersionColumns};
 use crate::store::fault::Fault;
 use crate::store::model::{RowChange, RowStep, Touched, Version, VersionQuery};
 use crate::store::values::{Id, Time};
+
+/// Versions that stand at most so many serials apart are read at once.
+const RANGE: i64 = 200;
 
 /// `kind, address, qualifier, from_serial, to_serial` of a lifecycle.
 pub(super) type Lifecycle = (String, String, String, i64, Option<i64>);
@@ -77,6 +80,37 @@ pub(super) async fn applied(db: &mut Connection, state: StateId, spec: SpecId) -
     .fetch_optional(db)
     .await?;
     Ok(found.map(codec::version).transpose()?)
+}
+
+pub(super) async fn of_runs(db: &mut Connection, runs: &[RunId]) -> Result<Vec<Version>, Fault> {
+    let found: Vec<(Id, i64)> = query_as(concat!(
+        "SELECT state_id, serial FROM state_versions WHERE run_id IN (",
+        id_list!("$1"),
+        ") ORDER BY state_id, serial"
+    ))
+    .bind(codec::json(&runs)?)
+    .fetch_all(&mut *db)
+    .await?;
+    // The serials of runs that began together stand close to each other.
+    let mut ranges: Vec<(StateId, i64, i64)> = Vec::new();
+    for (state, serial) in found {
+        let state = StateId(state.0);
+        match ranges.last_mut() {
+            Some((known, oldest, newest)) if *known == state && serial - *oldest < RANGE => *newest = serial,
+            _ => ranges.push((state, serial, serial)),
+        }
+    }
+    let runs: HashSet<RunId> = runs.iter().copied().collect();
+    let mut versions = Vec::new();
+    for (state, oldest, newest) in ranges {
+        let limit = u32::try_from(newest - oldest + 1).unwrap_or(u32::MAX);
+        let ask = VersionQuery { before: Some(Serial(newest).next()), since: None, limit, with_rows: true };
+        let mut page = list(db, state, ask).await?;
+        // Where serials were left out, the page goes back further.
+        page.retain(|version| version.serial.0 >= oldest && version.run.is_some_and(|run| runs.contains(&run)));
+        versions.extend(page.into_iter().rev());
+    }
+    Ok(versions)
 }
 
 pub(super) async fn recovered(db: &mut Connection, specs: &[SpecId]) -> Result<Vec<Version>, Fault> {

@@ -99,7 +99,8 @@ fn who_waits_has_a_turn_before_runs_that_came_later(database: &Database) {
     wait_for_runs(database, "waiting", 1);
     let run = runs(database, "waiting").remove(0);
     let said = site.kl().args(["status"]).exits(0).stdout;
-    assert!(said.contains("waited for by alice"), "{said}");
+    let behind = format!("behind bob (run {})", runs(database, "applying")[0]);
+    assert!(said.contains("waited for by alice") && said.contains(&behind), "{said}");
     let later = ["apply", "live", &kl_var, "--auto-approve", "--var=value=3", "--actor", "carol", "--on-stale"];
     let mut late = site.kl().args(later).args(["revalidate", "--wait", "90s"]).spawn();
     late.wait_for("Waiting in turn behind");
@@ -111,6 +112,14 @@ fn who_waits_has_a_turn_before_runs_that_came_later(database: &Database) {
     let versions = database.rows("SELECT actor FROM state_versions ORDER BY serial");
     assert_eq!(versions[..2].concat(), [Some("bob".to_owned()), Some("alice".to_owned())], "{said:?}");
     assert_eq!(runs(database, "committed")[1], run);
+    // Afterwards both know of each other, and so does the history.
+    let (first, told) =
+        (runs(database, "committed").remove(0), |run: &str| site.kl().args(["explain", run]).exits(0).stdout);
+    assert!(told(&run).contains(&format!("… Waiting in turn behind bob (run {first})")), "{}", told(&run));
+    let behind = told(&first);
+    assert!(behind.contains("… Came later and waited behind it: ") && behind.contains(&run), "{behind}");
+    let history = site.kl().args(["history", "live", "--format", "json"]).exits(0).json();
+    assert_eq!(history["versions"][0]["waited"]["behind"], serde_json::json!(["bob"]), "{history}");
 
     // One that gives up is out of everybody's way when its command has ended.
     gates.close("apply");
@@ -119,6 +128,11 @@ fn who_waits_has_a_turn_before_runs_that_came_later(database: &Database) {
     let short = ["apply", "-auto-approve", "-input=false", "-lock-timeout=2s", &var, "-var=value=6"];
     drop(exec(&site, &short).exits(1));
     assert!(runs(database, "waiting").is_empty());
+    let gave_up = runs(database, "conflict").pop().unwrap();
+    let said = told(&gave_up);
+    let holder_run = runs(database, "applying").remove(0);
+    assert!(said.contains("! Refused: ") && said.contains(&holder_run), "{said}");
+    assert!(!said.contains("--wait"), "{said}");
     gates.open("apply");
     drop(holder.exits(0));
 }
