@@ -4,6 +4,7 @@ UPDATE runs SET result_serial = (SELECT MAX(v.serial) FROM state_versions v WHER
 WHERE ended_at IS NOT NULL AND result_serial IS NULL
   AND EXISTS (SELECT 1 FROM state_versions v WHERE v.run_id = runs.id);
 
+-- A run is told with the rows of all of its versions.
 CREATE OR REPLACE VIEW run_overview AS
 SELECT r.id AS run_id, s.name AS state, r.kind, r.status, r.actor, r.forge, r.repository, r.request,
        r.origin ->> 'job_url' AS job_url, r.spec_id, r.started_at, r.ended_at,

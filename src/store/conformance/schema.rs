@@ -156,7 +156,10 @@ fn the_sqlite_schema_explains_itself() {
             let column = line.trim_start().starts_with(|letter: char| letter.is_ascii_lowercase());
             assert!(!column || line.contains("-- "), "{line}");
         }
-        before = line;
+        // What comes in the place of another view has its comment before both.
+        if !line.starts_with("DROP VIEW") {
+            before = line;
+        }
     }
 }
 
@@ -190,7 +193,7 @@ const OLD: [&str; 6] = [
     "UPDATE states SET serial = 2",
     "INSERT INTO state_versions (state_id, serial, source_serial, committed_at, actor, origin, run_id, source, mode,
                                  terraform_version, document, providers, rows_opened, rows_closed)
-     SELECT s.id, n.serial, 0, NOW, 'bob', '{}', r.id, 'http', 'snapshot', '1', '[]', '{}', 0, 0
+     SELECT s.id, n.serial, 0, NOW, 'bob', '{}', r.id, 'apply', 'row-delta', '1', '[]', '{}', 0, 0
      FROM states s JOIN runs r ON r.actor = 'bob' CROSS JOIN (SELECT 1 AS serial UNION ALL SELECT 2) n",
 ];
 
