@@ -1,9 +1,12 @@
 //! What an apply left behind is recovered on the way of the same spec, whoever else is at work.
 
+use std::time::Duration;
+
 use crate::harness::database::Database;
 use crate::harness::kl::Kl;
 use crate::harness::site::Site;
-use crate::stage::{Gates, assert_tidy, wait_for_runs};
+use crate::harness::wait_until;
+use crate::stage::{Gates, assert_tidy};
 
 on_both_databases!(what_is_left_is_recovered_though_somebody_else_has_to_be_waited_for);
 
@@ -45,9 +48,15 @@ fn what_is_left_is_recovered_though_somebody_else_has_to_be_waited_for(database:
     let other = kl().args(other).spawn();
     gates.reached("apply");
     let again = apply().args(["--wait", "1m", "--on-stale", "revalidate"]).spawn();
-    wait_for_runs(database, "waiting", 1);
+    // The recovery does not wait for the other one, and the apply does.
     let recovered = "SELECT count(*) FROM runs WHERE kind = 'recover' AND status = 'committed'";
-    assert_eq!(database.value(recovered).as_deref(), Some("1"));
+    wait_until("what was left is recovered", Duration::from_mins(1), || {
+        (database.value(recovered).as_deref() == Some("1")).then_some(())
+    });
+    let events = "SELECT count(*) FROM run_events WHERE kind = 'waiting'";
+    wait_until("the apply waits for the other one", Duration::from_mins(1), || {
+        (database.value(events).as_deref() == Some("1")).then_some(())
+    });
     gates.open("apply");
     drop(other.exits(0));
     drop(again.exits(0));
