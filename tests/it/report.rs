@@ -113,7 +113,7 @@ fn a_page_tells_what_the_commands_tell(database: &Database) {
     let all = index(&fs::read_to_string(&out).unwrap());
     for (id, end) in [(&refused, "as serial 4, after alice's run had ended"), (&stale, "as serial 4")] {
         let [(_, text, open)] = became(&all, id).try_into().unwrap();
-        assert!(!open && text.starts_with("Planned again, and applied at ") && text.ends_with(end), "{text}");
+        assert!(!open && text.starts_with("Followed by another plan") && text.ends_with(end), "{text}");
     }
     what_is_asked_for_is_what_comes(&day, database);
 }
