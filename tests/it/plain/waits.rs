@@ -159,6 +159,11 @@ fn who_is_not_heard_of_any_more_is_shown_so(database: &Database) {
         Backend::Sqlite => "CAST((unixepoch('now', 'subsec') - 60) * 1000000 AS INTEGER)",
     };
     database.execute(&format!("UPDATE runs SET started_at = {ago} WHERE status = 'waiting'"));
+    // A timeline cannot be made older, and goes only with a run that has ended.
+    let becomes = |ended| format!("UPDATE runs SET {ended} WHERE CAST(id AS text) = '{run}'");
+    database.execute(&becomes("status = 'failed', ended_at = started_at"));
+    database.execute(&format!("DELETE FROM run_events WHERE CAST(run_id AS text) = '{run}'"));
+    database.execute(&becomes("status = 'waiting', ended_at = NULL"));
     database.execute(&format!("UPDATE resource_reservations SET expires_at = {ago} WHERE acquired_at IS NULL"));
     let said = status();
     assert!(said.contains("waiting, its place has lapsed") && said.contains(&format!("kl abort {run}")), "{said}");
