@@ -10,6 +10,7 @@ use crate::domain::run::RunKind;
 use crate::domain::run::workplace::Workplace;
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::pipeline::leftover;
 use crate::report::style::{good, plain};
 use crate::store::Store;
 
@@ -45,11 +46,21 @@ pub async fn run(session: &Session, args: AbortArgs) -> Result<Exit, KlError> {
 
 /// What a run that may have changed something leaves to be done.
 async fn left(store: &dyn Store, run: RunId) -> Result<String, KlError> {
+    let place = store.workplace_find(run).await?;
     if store.checkpoint_find(run).await?.is_some() {
-        return Ok(format!("It had changed real objects, or perhaps: `kl recover {run}` takes them over.\n"));
+        let mut text = format!("It had changed real objects, or perhaps: `kl recover {run}` takes them over.\n");
+        if let Some(place) = place.filter(leftover::is_elsewhere) {
+            text.push_str(&format!(
+                "Its Terraform may go on in {} on {}: first `kl recover {run}` there, which knows more than what is on \
+                 record.\n",
+                plain(&place.dir),
+                plain(&place.host.name)
+            ));
+        }
+        return Ok(text);
     }
     let mut text = "It may have changed real objects, and nothing of it is on record.\n".to_owned();
-    if let Some(Workplace { host, dir, .. }) = store.workplace_find(run).await? {
+    if let Some(Workplace { host, dir, .. }) = place {
         let (dir, host) = (plain(&dir), plain(&host.name));
         text.push_str(&format!(
             "Its work directory was {dir} on {host}: `kl recover {run}` there takes over what that tells.\n"

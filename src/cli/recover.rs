@@ -4,6 +4,9 @@ use serde_json::json;
 
 use super::Session;
 use super::args::runs::RecoverArgs;
+use crate::domain::address::Pattern;
+use crate::domain::id::RunId;
+use crate::domain::run::workplace::Workplace;
 use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::recover::{self, Recovered};
@@ -15,13 +18,14 @@ pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> 
     let run = super::find_run(store.as_ref(), &args.run).await?;
     let ctx = session.context(store, &args.actor);
     if args.discard {
-        let freed = recover::discard(&ctx, run.id).await?;
-        let names: Vec<String> = freed.iter().map(ToString::to_string).collect();
-        session.out.result(&dropped(&names), || json!({ "run": run.id, "freed": freed.len(), "rows": names }));
+        let dropped = recover::discard(&ctx, run.id).await?;
+        let names: Vec<String> = dropped.freed.iter().map(ToString::to_string).collect();
+        let text = dropped_text(&names, dropped.unseen.as_ref());
+        session.out.result(&text, || json!({ "run": run.id, "freed": names.len(), "rows": names }));
         return Ok(Exit::Done);
     }
     let recovered = recover::recover(&ctx, run.id, args.lease).await?;
-    session.out.result(&text(&recovered), || {
+    session.out.result(&text(run.id, &recovered), || {
         json!({
             "run": run.id,
             "serial": recovered.serial,
@@ -31,6 +35,7 @@ pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> 
             "in_flight": recovered.in_flight,
             "unknown": recovered.unknown,
             "left": recovered.left,
+            "kept": recovered.kept.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "unseen": recovered.unseen.as_ref().map(|place| json!({ "host": place.host.name, "dir": place.dir })),
         })
     });
@@ -38,21 +43,35 @@ pub async fn run(session: &Session, args: RecoverArgs) -> Result<Exit, KlError> 
 }
 
 /// What was dropped.
-fn dropped(rows: &[String]) -> String {
+fn dropped_text(rows: &[String], unseen: Option<&Workplace>) -> String {
     let mut text = format!("{} Dropped: {} freed.\n", good("✓"), count(rows.len(), "reservation"));
-    text.push_str(&format!("{} What the run made of these is on no record of kl any more:\n", loud("!")));
+    text.push_str(&format!(
+        "{} What the run made of these, and is not in the state, is on no record of kl any more:\n",
+        loud("!")
+    ));
     for row in rows {
         text.push_str(&format!("  {}\n", plain(row)));
+    }
+    if let Some(place) = unseen {
+        text.push_str(&format!(
+            "{} Should its Terraform still be at work in {} on {}: this does not stop it, and it goes on making objects.\n",
+            loud("!"),
+            plain(&place.dir),
+            plain(&place.host.name)
+        ));
     }
     text
 }
 
 /// What was recovered, and what a person has to look at.
-fn text(recovered: &Recovered) -> String {
+fn text(run: RunId, recovered: &Recovered) -> String {
     let rows = count(recovered.rows_touched, "row");
     let mut text = match recovered.serial {
         Some(serial) => format!("{} Recovered {rows} as serial {serial}.\n", good("✓")),
-        None => format!("{} Nothing was to be taken over; the rows are free again.\n", good("✓")),
+        None if recovered.kept.is_empty() => {
+            format!("{} Nothing was to be taken over; the rows are free again.\n", good("✓"))
+        }
+        None => format!("{} Nothing on record was to be taken over.\n", good("✓")),
     };
     for row in &recovered.left {
         let run = row.run.map(|run| format!(", run {run}")).unwrap_or_default();
@@ -79,6 +98,22 @@ fn text(recovered: &Recovered) -> String {
             plain(&place.dir),
             plain(&place.host.name)
         ));
+        text.push_str(&kept(run, &recovered.kept, place));
     }
     text
+}
+
+/// What stays reserved until it is known what became of it, and how that is found out.
+fn kept(run: RunId, rows: &[Pattern], place: &Workplace) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let rows = rows.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "  Until that is known these stay reserved: {}\n  On {}, `kl recover {run}` takes over what it did there and frees \
+         them. When that machine is gone: look at the provider, import or delete what is in no state, then `kl recover {run} \
+         --discard` frees them.\n",
+        plain(&rows),
+        plain(&place.host.name)
+    )
 }

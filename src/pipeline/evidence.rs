@@ -26,6 +26,8 @@ use crate::store::model::Checkpoint;
 pub struct Evidence {
     /// What it did; none when nothing is on record.
     pub checkpoint: Option<Checkpoint>,
+    /// What of this the store did not know: it is new, or another one there.
+    pub news: Vec<Pattern>,
     /// Objects that were being created when the run was cut off, and that may exist without being in any state.
     pub unknown: Vec<String>,
     /// Where Terraform may have gone on unseen.
@@ -40,35 +42,53 @@ pub struct Evidence {
 pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evidence, KlError> {
     let stored = ctx.store.checkpoint_find(run.id).await?;
     let events: Vec<RunEvent> = ctx.store.event_list(run.id).await?.into_iter().map(|one| one.event).collect();
-    let slice_serial = match &leftover {
-        Leftover::Here(here) => Some(here.workplace.slice_serial),
-        _ => stored.as_ref().and_then(|stored| stored.slice_serial),
-    };
-    let intent = intent(ctx, run, slice_serial).await?;
     match leftover {
         Leftover::Here(here) => {
-            let (checkpoint, actions) = complete(ctx, run, stored, &here, &intent).await?;
+            let intent = intent(ctx, run, Some(here.workplace.slice_serial)).await?;
+            let (checkpoint, actions) = complete(ctx, run, stored.clone(), &here, &intent).await?;
+            let news = news(run, stored.as_ref(), &checkpoint)?;
             let unknown = unknown(ctx, run, &checkpoint, &actions, &intent).await?;
             let unheard = unheard(&here, &events);
-            Ok(Evidence { checkpoint: Some(checkpoint), unknown, unseen: None, unheard, here: Some(*here) })
+            Ok(Evidence { checkpoint: Some(checkpoint), news, unknown, unseen: None, unheard, here: Some(*here) })
         }
         Leftover::Elsewhere(workplace) => {
-            let unknown = match &stored {
-                Some(stored) => unknown(ctx, run, stored, &begun(&events), &intent).await?,
-                None => Vec::new(),
-            };
             let ended = events.iter().any(|event| matches!(event, RunEvent::ApplyFinished { .. }));
             let unseen = (!ended || stored.is_none()).then_some(workplace);
-            Ok(Evidence { checkpoint: stored, unknown, unseen, unheard: Vec::new(), here: None })
+            on_record(ctx, run, stored, unseen).await
         }
-        Leftover::Nothing | Leftover::Working(_) => {
-            let unknown = match &stored {
-                Some(stored) => unknown(ctx, run, stored, &begun(&events), &intent).await?,
-                None => Vec::new(),
-            };
-            Ok(Evidence { checkpoint: stored, unknown, unseen: None, unheard: Vec::new(), here: None })
-        }
+        Leftover::Nothing | Leftover::Working(_) => on_record(ctx, run, stored, None).await,
     }
+}
+
+/// What the store knows of a run, from its checkpoint and its timeline alone.
+pub async fn on_record(
+    ctx: &Context,
+    run: &Run,
+    stored: Option<Checkpoint>,
+    unseen: Option<Workplace>,
+) -> Result<Evidence, KlError> {
+    let unknown = match &stored {
+        Some(stored) => {
+            let events: Vec<RunEvent> = ctx.store.event_list(run.id).await?.into_iter().map(|one| one.event).collect();
+            let intent = intent(ctx, run, stored.slice_serial).await?;
+            unknown(ctx, run, stored, &begun(&events), &intent).await?
+        }
+        None => Vec::new(),
+    };
+    Ok(Evidence { checkpoint: stored, news: Vec::new(), unknown, unseen, unheard: Vec::new(), here: None })
+}
+
+/// What a later checkpoint of a run has, and an earlier one had not, or otherwise.
+fn news(run: &Run, stored: Option<&Checkpoint>, now: &Checkpoint) -> Result<Vec<Pattern>, KlError> {
+    let Some(stored) = stored else { return Ok(now.changed.clone()) };
+    let (before, after) = (document::read(&stored.state)?.rows, document::read(&now.state)?.rows);
+    let changed = changed_patterns(&of_the_run(run, before.into_iter()), &of_the_run(run, after.into_iter()))?;
+    let (then, now_known) = (stored.recorded(), now.recorded());
+    let new = |pattern: &&Pattern| {
+        let found_out = || now_known.contains(&pattern.to_string()) && !then.contains(&pattern.to_string());
+        !stored.changed.contains(pattern) || changed.contains(pattern) || found_out()
+    };
+    Ok(now.changed.iter().filter(new).cloned().collect())
 }
 
 /// What a Terraform that goes on alone has done so far, and is working on.

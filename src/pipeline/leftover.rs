@@ -19,6 +19,13 @@ use crate::workspace::{self, Found, LeftBehind, this_host};
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Whether a work directory that is not found has been on another machine, where it may be still. One that was on this
+/// machine is gone.
+#[must_use]
+pub fn is_elsewhere(place: &Workplace) -> bool {
+    !this_host().has_directories_of(&place.host)
+}
+
 /// What a run that has ended left.
 pub enum Leftover {
     /// Nothing: all that it did is in the store.
@@ -261,7 +268,6 @@ async fn may_go(store: &dyn Store, left: &LeftBehind) -> Result<bool, KlError> {
     }
     let standing = store.reservation_list(found.state).await?;
     let waits = standing.iter().any(|one| one.run == run && one.held_as == HeldAs::Quarantine);
-    let place = store.workplace_find(run).await?.filter(|place| this_host().sees_processes_of(&place.host));
-    let group = place.and_then(|place| place.group);
-    Ok(!waits && group.is_none_or(|group| group::working_in(&group, left.dir()).is_empty()))
+    // While its workplace is on record, the store does not know all that Terraform did: also after a recovery elsewhere.
+    Ok(!waits && store.workplace_find(run).await?.is_none())
 }

@@ -1,10 +1,12 @@
 //! Taking over what a failed or lost run has really done, or dropping it (design §9).
 
 mod rows;
+mod unsure;
 
 use std::time::Duration;
 
 use rows::{changed_by_others, reserved_by_others, writes};
+use unsure::{created_unseen, needs_a_person, nothing_on_record};
 
 use super::Context;
 use super::evidence::{self, Evidence};
@@ -45,6 +47,17 @@ pub struct Recovered {
     pub left: Vec<ChangedRow>,
     /// Where Terraform may have gone on unseen.
     pub unseen: Option<Workplace>,
+    /// What stays reserved because that is on another machine, where it can be seen.
+    pub kept: Vec<Pattern>,
+}
+
+/// What was dropped.
+#[derive(Debug, Clone, Default)]
+pub struct Dropped {
+    /// What had been reserved.
+    pub freed: Vec<Pattern>,
+    /// Where Terraform may still be at work, as it cannot be seen from here.
+    pub unseen: Option<Workplace>,
 }
 
 /// What came of recovering on the way, for an apply of the same spec.
@@ -71,15 +84,15 @@ impl<E: Into<KlError>> From<E> for Trouble {
     }
 }
 
-/// Commits what is known of an ended run, and frees its quarantine. Asked for by a person, who takes note of what is
-/// not known. The lease is that of the rows while it commits.
+/// Commits what is known of an ended run, and frees its quarantine; not where more may be known to another machine. Asked
+/// for by a person, who takes note of what is not known. The lease is that of the rows while it commits.
 pub async fn recover(ctx: &Context, failed: RunId, lease: Duration) -> Result<Recovered, KlError> {
     let old = ended(ctx, failed).await?;
     let evidence = match look(ctx, &old).await {
         Ok(evidence) => evidence,
         Err(trouble) => return Err(told(ctx, &old, trouble).await?),
     };
-    match take(ctx, &old, evidence, lease).await {
+    match take(ctx, &old, evidence, lease, true).await {
         Ok(recovered) => Ok(recovered),
         Err(trouble) => Err(told(ctx, &old, trouble).await?),
     }
@@ -97,7 +110,7 @@ pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Resu
     if let Some(refusal) = needs_a_person(failed, &evidence) {
         return Ok(Attempt::Refused(refusal));
     }
-    match take(ctx, &old, evidence, lease.min(LEASE)).await {
+    match take(ctx, &old, evidence, lease.min(LEASE), false).await {
         // Another apply of the same spec was faster.
         Ok(_) | Err(Trouble::Gone) => Ok(Attempt::Done),
         Err(Trouble::TooEarly(error)) => Ok(Attempt::TooEarly(error)),
@@ -106,8 +119,8 @@ pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Resu
 }
 
 /// Drops what an ended run left: its rows are free again, and its real objects are nobody's. An error where nothing is
-/// left of it, or where a recovery has taken it over. Gives what it had reserved.
-pub async fn discard(ctx: &Context, failed: RunId) -> Result<Vec<Pattern>, KlError> {
+/// left of it, or where a recovery has taken it over.
+pub async fn discard(ctx: &Context, failed: RunId) -> Result<Dropped, KlError> {
     let old = ended(ctx, failed).await?;
     let leftover = leftover::look(ctx, failed).await?;
     if let Leftover::Working(working) = &leftover
@@ -122,13 +135,18 @@ pub async fn discard(ctx: &Context, failed: RunId) -> Result<Vec<Pattern>, KlErr
         return Err(told(ctx, &old, Trouble::Gone).await?);
     }
     ctx.store.workplace_forget(failed).await?;
-    if let Leftover::Here(here) = leftover {
-        here.clear(ctx).await;
-    }
+    let unseen = match leftover {
+        Leftover::Here(here) => {
+            here.clear(ctx).await;
+            None
+        }
+        Leftover::Elsewhere(place) => Some(place).filter(leftover::is_elsewhere),
+        Leftover::Nothing | Leftover::Working(_) => None,
+    };
     if freed == 0 {
         return Err(told(ctx, &old, Trouble::Gone).await?);
     }
-    Ok(left)
+    Ok(Dropped { freed: left, unseen })
 }
 
 /// What an ended run still reserves.
@@ -204,69 +222,26 @@ async fn taken_over_by(ctx: &Context, run: RunId) -> Result<Option<RunId>, KlErr
     }))
 }
 
-/// Why going on without a person could make an object a second time.
-fn needs_a_person(failed: RunId, evidence: &Evidence) -> Option<KlError> {
-    if let Some(Workplace { host, dir, .. }) = &evidence.unseen {
-        let in_flight = evidence.checkpoint.iter().flat_map(|checkpoint| &checkpoint.in_flight).cloned();
-        let in_flight: Vec<String> = in_flight.collect();
-        let working_on =
-            if in_flight.is_empty() { String::new() } else { format!("; it was working on {}", in_flight.join(", ")) };
-        let message = format!(
-            "run {failed} was cut off on {host}, and from here it cannot be seen what its Terraform did after that{working_on}"
-        );
-        let by_hand = if evidence.checkpoint.is_some() {
-            format!(
-                "or look at the provider, then `kl recover {failed}` takes over what is on record; import or delete what is not"
-            )
-        } else {
-            format!(
-                "nothing is on record: else look at the provider, import or delete what it made, then \
-                 `kl recover {failed} --discard` frees the rows"
-            )
-        };
-        return Some(
-            KlError::new(Exit::Conflict, message)
-                .hint(format!("its work directory is {dir} on {host}: an apply there finds out by itself"))
-                .hint(by_hand),
-        );
-    }
-    if evidence.unknown.is_empty() {
-        return None;
-    }
-    let names = evidence.unknown.join(", ");
-    Some(
-        KlError::new(
-            Exit::Conflict,
-            format!("run {failed} was cut off while it created {names}: it may exist without being in the state"),
-        )
-        .hint(format!("look at the provider; `kl recover {failed}` takes over what is known"))
-        .hint("then import the object or delete it: the next apply would create it a second time"),
-    )
-}
-
-/// Takes the quarantine over and commits.
-async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> Result<Recovered, Trouble> {
+/// Takes the quarantine over and commits. A `person` takes note of what may exist unseen; without
+/// one there must be no such thing.
+async fn take(
+    ctx: &Context,
+    old: &Run,
+    evidence: Evidence,
+    lease: Duration,
+    person: bool,
+) -> Result<Recovered, Trouble> {
     let failed = old.id;
     let ctx = &ctx.patient(lease);
-    let Evidence { checkpoint, unknown, unseen, unheard, here } = evidence;
+    let Evidence { checkpoint, news, unknown, unseen, unheard, here } = evidence;
     let Some(checkpoint) = checkpoint else {
         if unseen.is_none() && reserved(ctx, old).await?.is_empty() {
             return Err(Trouble::Gone);
         }
-        let error = KlError::usage(format!("run {failed} left no checkpoint that could be recovered"));
-        let error = match unseen {
-            Some(Workplace { host, dir, .. }) => error.hint(format!(
-                "its work directory was {dir} on {host}: should it be there still, `kl recover {failed}` there takes over \
-                 what it tells"
-            )),
-            None => error,
-        };
-        return Err(Trouble::Other(
-            error.hint(format!(
-                "look at the real objects; `kl recover {failed} --discard` frees what it still reserves"
-            )),
-        ));
+        return Err(Trouble::Other(nothing_on_record(failed, unseen.as_ref())));
     };
+    // What its machine alone can tell, or make yet, must stay reserved until it was asked.
+    let kept = unseen.as_ref().is_some_and(leftover::is_elsewhere);
     let run = clock::new_run_id();
     ctx.store
         .run_start(&NewRun {
@@ -283,12 +258,14 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> 
         .await?;
     let recorder = Recorder::new(ctx.store.clone(), ctx.sink.clone(), run);
     if here.is_some() {
-        // What was found out must not be lost with this process.
+        // What was found out must not be lost with this process; and what came after a recovery elsewhere is kept again.
+        ctx.store.quarantine_add(failed, &news).await?;
         ctx.store.checkpoint_put(failed, &checkpoint).await?;
         ctx.store.event_append(failed, &unheard).await?;
+        ctx.store.workplace_forget(failed).await?;
     }
-    let held = match ctx.store.quarantine_adopt(run, failed, lease).await {
-        Ok(Takeover::Held(held)) => held,
+    let (held, copied) = match ctx.store.quarantine_adopt(run, failed, lease, kept).await {
+        Ok(Takeover::Held { held, checkpoint }) => (held, checkpoint),
         Ok(Takeover::Blocked(blockers)) => {
             let error = conflict::error(&blockers);
             let end = RunEnd {
@@ -309,18 +286,37 @@ async fn take(ctx: &Context, old: &Run, evidence: Evidence, lease: Duration) -> 
         }
     };
     // The checkpoint went over with the rows: a crash from here on leaves this run lost, to be recovered the same way.
-    match take_over(ctx, &recorder, &held, old, &checkpoint).await {
+    let taken = async {
+        // The run's own machine may have brought in a later one since this one was read.
+        let (checkpoint, unknown) = match copied.filter(|copied| *copied != checkpoint) {
+            Some(later) => {
+                let unknown = evidence::on_record(ctx, old, Some(later.clone()), None).await?.unknown;
+                (later, unknown)
+            }
+            None => (checkpoint, unknown),
+        };
+        if let Some(error) = created_unseen(failed, &unknown).filter(|_| !person) {
+            return Err(error);
+        }
+        let recovered = take_over(ctx, &recorder, &held, old, &checkpoint).await?;
+        Ok(Recovered { in_flight: checkpoint.in_flight, unknown, ..recovered })
+    };
+    match taken.await {
         Ok(recovered) => {
-            drop(ctx.store.workplace_forget(failed).await);
             if let Some(here) = here {
                 here.clear(ctx).await;
             }
-            Ok(Recovered { in_flight: checkpoint.in_flight, unknown, unseen, ..recovered })
+            if unseen.is_some() && !kept {
+                drop(ctx.store.workplace_forget(failed).await);
+            }
+            let kept = if kept { reserved(ctx, old).await.unwrap_or_default() } else { Vec::new() };
+            Ok(Recovered { unseen, kept, ..recovered })
         }
         Err(error) => {
-            let end = RunEnd { quarantine: vec![Pattern::Everything], ..RunEnd::failed(error.message()) };
+            let (quarantine, next) = if kept { (Vec::new(), failed) } else { (vec![Pattern::Everything], run) };
+            let end = RunEnd { quarantine, ..RunEnd::failed(error.message()) };
             let ended = ctx.store.run_end(run, &end).await;
-            let error = error.hint(format!("nothing was recovered yet; try again with `kl recover {run}`"));
+            let error = error.hint(format!("nothing was recovered yet; try again with `kl recover {next}`"));
             Err(Trouble::Other(match ended {
                 Ok(()) => error,
                 Err(_) => error.hint(format!("if that run is still live, end it first with `kl abort {run}`")),

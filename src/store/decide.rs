@@ -223,6 +223,14 @@ pub(in crate::store) fn not_kept(run: RunId, standing: &[Unreleased], changed: &
     distinct(&new)
 }
 
+/// Whether all that a run holds is in another one's quarantine, too.
+pub(in crate::store) fn kept_by(other: RunId, run: RunId, standing: &[Unreleased]) -> bool {
+    let kept = quarantine(other, standing);
+    let kept: HashSet<&Claim> = kept.iter().collect();
+    let mut own = standing.iter().filter(|one| one.reservation.run == run && one.granted());
+    own.all(|one| kept.contains(&one.reservation.claim))
+}
+
 /// The rows whose real objects a run that ended in its midst may have changed: those that its checkpoint saw changed,
 /// and those that Terraform was working on. An address that cannot be read covers everything the run could write.
 pub(in crate::store) fn touched(checkpoint: Option<&Checkpoint>) -> Vec<Pattern> {

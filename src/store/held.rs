@@ -8,6 +8,7 @@ use crate::domain::coordination::reservation::{Blocker, Claim};
 use crate::domain::id::{RunId, StateId};
 use crate::domain::run::Tools;
 use crate::domain::run::event::{Neighbour, RunEvent};
+use crate::store::model::Checkpoint;
 
 /// The proof that a run holds its reservations. Only [`Store::reservation_acquire`](super::Store::reservation_acquire) makes one, and a commit takes it,
 /// so that committing without a reservation does not compile. That the proof is still good is checked at the commit.
@@ -94,7 +95,12 @@ impl Acquired {
 #[derive(Debug)]
 pub enum Takeover {
     /// It was taken over.
-    Held(Held),
+    Held {
+        /// The proof.
+        held: Held,
+        /// The checkpoint that went over with it: what was read before may be older.
+        checkpoint: Option<Checkpoint>,
+    },
     /// Live runs have reserved some of its rows.
     Blocked(Vec<Blocker>),
 }

@@ -28,6 +28,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::domain::address::Pattern;
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
@@ -247,10 +248,21 @@ pub trait Store: Send + Sync {
     async fn run_abort(&self, run: RunId, by: &Actor) -> Result<RunStatus, StoreError>;
 
     /// Lets `run`, which is live, take over the quarantine that `of` left, as reservations with a lease, and `of`'s
-    /// checkpoint with it: in one transaction, so that nobody comes between (`kl recover`). If `run` is lost or aborted
+    /// checkpoint with it: in one transaction, so that nobody comes between (`kl recover`). With `kept` the rows stay
+    /// in `of`'s quarantine beside that, for what its Terraform may do yet. If `run` is lost or aborted
     /// the rows are quarantined again, by its copy of the checkpoint. Refused while live runs have reserved some of the
     /// rows: a late quarantine stands beside them. `NotFound` when `of` has no quarantine (any more).
-    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Takeover, StoreError>;
+    async fn quarantine_adopt(
+        &self,
+        run: RunId,
+        of: RunId,
+        lease: Duration,
+        kept: bool,
+    ) -> Result<Takeover, StoreError>;
+
+    /// Quarantines for a run that has ended what it changed and does not keep reserved yet, even beside a reservation that
+    /// somebody else has got meanwhile: a record of what really exists must survive. Nothing for a run that lives.
+    async fn quarantine_add(&self, run: RunId, changed: &[Pattern]) -> Result<(), StoreError>;
 
     /// Frees the quarantine of a run that has ended (`kl recover --discard`), with an event that says by whom. Returns how
     /// many reservations it had.

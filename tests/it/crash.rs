@@ -1,5 +1,6 @@
 //! kl is killed, stopped, paused or aborted in the midst of a run, and nothing is lost or done twice.
 
+mod elsewhere;
 mod orphans;
 mod rest;
 mod turn;

@@ -53,6 +53,13 @@ impl Host {
     pub fn sees_processes_of(&self, other: &Self) -> bool {
         self.boot.is_some() && self == other
     }
+
+    /// Whether directories of the other are those that are here, also after another start of the machine.
+    #[must_use]
+    pub fn has_directories_of(&self, other: &Self) -> bool {
+        let identity = |host: &Self| (host.name.clone(), host.machine.clone(), host.processes.clone());
+        self == other || (self.machine.is_some() && identity(self) == identity(other))
+    }
 }
 
 impl fmt::Display for Host {
@@ -64,5 +71,36 @@ impl fmt::Display for Host {
 impl fmt::Display for ProcessGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process group {}", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_was_started_again_has_its_directories_and_not_its_processes() {
+        let of = |name: &str, machine: Option<&str>, boot: &str, processes: &str| Host {
+            name: name.to_owned(),
+            machine: machine.map(str::to_owned),
+            boot: Some(boot.to_owned()),
+            processes: Some(processes.to_owned()),
+        };
+        let here = of("build-7", Some("m"), "b", "pid:[1]");
+        let again = of("build-7", Some("m"), "c", "pid:[1]");
+        assert!(here.has_directories_of(&here) && here.sees_processes_of(&here));
+        assert!(here.has_directories_of(&again) && !here.sees_processes_of(&again));
+        let others = [
+            of("build-8", Some("m"), "b", "pid:[1]"),
+            of("build-7", Some("n"), "b", "pid:[1]"),
+            of("build-7", Some("m"), "b", "pid:[2]"),
+            of("build-7", None, "c", "pid:[1]"),
+        ];
+        assert!(others.iter().all(|other| !here.has_directories_of(other) && !here.sees_processes_of(other)));
+        let nameless = of("build-7", None, "b", "pid:[1]");
+        assert!(!nameless.has_directories_of(&Host { boot: Some("c".to_owned()), ..nameless.clone() }));
+        // Where the system tells none of it, the name has to do.
+        let bare = Host { name: "laptop".to_owned(), machine: None, boot: None, processes: None };
+        assert!(bare.has_directories_of(&bare) && !bare.sees_processes_of(&bare));
     }
 }

@@ -205,23 +205,29 @@ fn title(conflict: &[Blocker], error: Option<&str>) -> String {
     }
 }
 
-/// How what a run had left was put in order, if it was.
+/// How what a run had left was put in order, if it was. What was quarantined after that is left again.
 fn settled(apply: &ApplyView) -> Option<Settled> {
-    apply.events.iter().rev().find_map(|recorded| match &recorded.event {
-        RunEvent::TakenOver { .. } => Some(Settled::TakenOver),
-        RunEvent::Discarded { .. } => Some(Settled::Discarded),
+    let last = apply.events.iter().rev().find_map(|recorded| match &recorded.event {
+        RunEvent::TakenOver { .. } => Some(Some(Settled::TakenOver)),
+        RunEvent::Discarded { .. } => Some(Some(Settled::Discarded)),
+        RunEvent::Quarantined { .. } => Some(None),
         _ => None,
-    })
+    });
+    last.flatten()
 }
 
-/// What a run changed for real without a commit.
+/// What a run changed for real without a commit, as far as nobody has put it in order since.
 #[must_use]
 pub fn quarantined(apply: &ApplyView) -> Vec<String> {
-    let of = |event: &RunEvent| match event {
-        RunEvent::Quarantined { addresses } => addresses.clone(),
-        _ => Vec::new(),
-    };
-    apply.events.iter().flat_map(|recorded| of(&recorded.event)).collect()
+    let mut left = Vec::new();
+    for recorded in &apply.events {
+        match &recorded.event {
+            RunEvent::Quarantined { addresses } => left.extend(addresses.iter().cloned()),
+            RunEvent::TakenOver { .. } | RunEvent::Discarded { .. } => left.clear(),
+            _ => {}
+        }
+    }
+    left
 }
 
 /// What a run was at when it was cut off.

@@ -11,6 +11,7 @@ mod locks;
 mod opening;
 mod patience;
 mod races;
+mod recoveries;
 mod requests;
 mod reservations;
 mod runs;
@@ -91,6 +92,11 @@ cases! {
         workplace_put, workplace_find, workplace_forget, run_commit;
     runs::a_run_that_ended_and_has_a_workplace_was_cut_off covers run_cut_off;
     runs::while_terraform_may_go_on_all_that_it_may_write_is_kept covers run_abort, run_end, workplace_put;
+
+    recoveries::what_another_machine_may_know_stays_with_the_run covers quarantine_adopt, run_commit, run_abort;
+    recoveries::what_becomes_known_later_is_quarantined_again covers quarantine_add;
+    recoveries::what_changed_without_having_been_planned_is_kept covers run_end;
+    recoveries::the_checkpoint_that_goes_over_is_told covers quarantine_adopt, checkpoint_put;
 
     reservations::only_reads_go_together covers reservation_acquire;
     reservations::a_run_never_blocks_itself covers reservation_acquire;

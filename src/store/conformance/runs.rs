@@ -25,7 +25,7 @@ fn checkpoint(changed: &[&str], in_flight: &[&str]) -> Checkpoint {
 /// The proof of a quarantine that must have been taken over.
 fn adopted(adopted: Takeover) -> Held {
     match adopted {
-        Takeover::Held(held) => held,
+        Takeover::Held { held, .. } => held,
         Takeover::Blocked(blockers) => panic!("blocked by {blockers:?}"),
     }
 }
@@ -403,7 +403,7 @@ pub(super) async fn a_recovery_does_not_come_beside_live_runs(f: &Fixture) {
     end.quarantine = vec![pattern("a.x"), pattern("a.y")];
     f.store.run_end(run, &end).await.unwrap();
     let recovery = f.run(state, "alice").await;
-    let Takeover::Blocked(met) = f.store.quarantine_adopt(recovery, run, LEASE).await.unwrap() else {
+    let Takeover::Blocked(met) = f.store.quarantine_adopt(recovery, run, LEASE, false).await.unwrap() else {
         panic!("bob reads one of the rows");
     };
     assert_eq!(met.iter().map(|one| one.reservation.run).collect::<Vec<_>>(), [bob.run()]);
@@ -417,7 +417,7 @@ pub(super) async fn a_recovery_does_not_come_beside_live_runs(f: &Fixture) {
     f.store.run_abort(other, &Actor("carol".to_owned())).await.unwrap();
     end.quarantine = vec![pattern("a.x")];
     f.store.run_end(other, &end).await.unwrap();
-    adopted(f.store.quarantine_adopt(recovery, run, LEASE).await.unwrap());
+    adopted(f.store.quarantine_adopt(recovery, run, LEASE, false).await.unwrap());
     assert_eq!(f.store.run_find(bob.run()).await.unwrap().status, RunStatus::Lost);
     assert_eq!(quarantined(f, state, other).await, ["a.x"]);
 }
@@ -432,7 +432,7 @@ pub(super) async fn a_recovery_that_is_cut_off_keeps_all_that_it_took_over(f: &F
     let mut recovery = new_run(state, "alice");
     recovery.kind = RunKind::Recover;
     f.store.run_start(&recovery).await.unwrap();
-    adopted(f.store.quarantine_adopt(recovery.id, run, LEASE).await.unwrap());
+    adopted(f.store.quarantine_adopt(recovery.id, run, LEASE, false).await.unwrap());
     f.store.run_abort(recovery.id, &Actor("carol".to_owned())).await.unwrap();
     assert_eq!(quarantined(f, state, recovery.id).await, ["a.x", "a.y"]);
 
@@ -455,7 +455,7 @@ pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
     let carol = f.held(state, "carol", "w b.x").await.run();
     // One that is cut off leaves the quarantine to the next.
     let first = f.run(state, "alice").await;
-    adopted(f.store.quarantine_adopt(first, run, LEASE).await.unwrap());
+    adopted(f.store.quarantine_adopt(first, run, LEASE, false).await.unwrap());
     assert_eq!(f.store.checkpoint_find(first).await.unwrap(), Some(saved));
     let told = |run| async move { f.store.event_list(run).await.unwrap().pop().unwrap().event };
     // What it has, and who was at work meanwhile, is on record as of any other run.
@@ -469,7 +469,7 @@ pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
     assert_eq!(beside.iter().map(|one| one.run).collect::<Vec<_>>(), [carol]);
     assert_eq!(told(run).await, RunEvent::TakenOver { by: first, actor: Actor("alice".to_owned()) });
     blocked(f.ask(state, "bob", "w a.x").await.1);
-    let twice = f.store.quarantine_adopt(f.run(state, "dave").await, run, LEASE).await;
+    let twice = f.store.quarantine_adopt(f.run(state, "dave").await, run, LEASE, false).await;
     assert!(matches!(twice, Err(StoreError::NotFound { .. })));
     f.lease_ends(first).await;
     let (_, after) = f.ask(state, "bob", "w a.x").await;
@@ -477,7 +477,7 @@ pub(super) async fn a_recovery_takes_the_quarantine_over(f: &Fixture) {
     assert_eq!(f.store.run_find(first).await.unwrap().status, RunStatus::Lost);
 
     let second = f.run(state, "alice").await;
-    let held = adopted(f.store.quarantine_adopt(second, first, LEASE).await.unwrap());
+    let held = adopted(f.store.quarantine_adopt(second, first, LEASE, false).await.unwrap());
     f.store.run_commit(&held, &commit(vec![write("a.x={}")])).await.unwrap();
     assert!(f.store.reservation_list(state).await.unwrap().iter().all(|one| one.run == carol));
     let ended = Ask { run: second, claims: claims("w a.x"), lease: LEASE, queue: false };

@@ -7,6 +7,7 @@ use sqlx::{query, query_as};
 use super::runs::Locked;
 use super::{Connection, bulk, reservations, timeline, workplaces};
 use crate::domain::id::{Serial, StateId};
+use crate::domain::run::RunKind;
 use crate::domain::state::RowKeyDigest;
 use crate::domain::state::document::DocumentHead;
 use crate::store::codec;
@@ -39,7 +40,13 @@ pub(super) async fn version(db: &mut Connection, locked: &Locked, commit: &Commi
 
     let trunk = trunk(db, state.id, &decide::concerned(commit)).await?;
     // Only soft rows have to know who else has reserved what.
-    let standing = if commit.soft.is_empty() { Vec::new() } else { reservations::standing(db, state.id).await? };
+    let mut standing = if commit.soft.is_empty() { Vec::new() } else { reservations::standing(db, state.id).await? };
+    if locked.run.kind == RunKind::Recover
+        && let Some(of) = timeline::recovers(db, locked.run.id).await?
+    {
+        // What it recovers may be kept by the run that it recovers it from.
+        standing.retain(|one| !one.quarantined_by(of));
+    }
     let changes = decide::changes(locked.run.id, commit, &trunk, &standing);
 
     insert_version(db, locked, serial, commit, &changes).await?;

@@ -12,6 +12,7 @@ use super::{
     Pool, begin_read, begin_write, check, comments, commit, contents, ending, fate, footprint, garbage, locks, mark,
     migration, origins, requests, reservations, runs, states, timeline, tokens, versions, workplaces,
 };
+use crate::domain::address::Pattern;
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Claim, Reservation};
 use crate::domain::id::{Actor, RunId, Serial, SpecId, StateId, StateName};
@@ -267,8 +268,18 @@ impl Store for Database {
         transaction!(self, begin_write, "abort the run", |db| ending::abort(db, run, by))
     }
 
-    async fn quarantine_adopt(&self, run: RunId, of: RunId, lease: Duration) -> Result<Takeover, StoreError> {
-        transaction!(self, begin_write, "take over the quarantine", |db| reservations::adopt(db, run, of, lease))
+    async fn quarantine_adopt(
+        &self,
+        run: RunId,
+        of: RunId,
+        lease: Duration,
+        kept: bool,
+    ) -> Result<Takeover, StoreError> {
+        transaction!(self, begin_write, "take over the quarantine", |db| reservations::adopt(db, run, of, lease, kept))
+    }
+
+    async fn quarantine_add(&self, run: RunId, changed: &[Pattern]) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "add to the quarantine", |db| ending::add(db, run, changed))
     }
 
     async fn quarantine_release(&self, run: RunId, by: &Actor) -> Result<u64, StoreError> {

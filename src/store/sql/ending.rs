@@ -9,6 +9,7 @@ use crate::domain::run::{RunEnd, RunKind, RunStatus};
 use crate::store::StoreError;
 use crate::store::decide::{self, Unreleased};
 use crate::store::fault::Fault;
+use crate::store::model::Checkpoint;
 
 pub(super) async fn end(db: &mut Connection, run: RunId, end: &RunEnd) -> Result<(), Fault> {
     if !end.status.ended() || end.status == RunStatus::Committed {
@@ -20,7 +21,20 @@ pub(super) async fn end(db: &mut Connection, run: RunId, end: &RunEnd) -> Result
     }
     let standing = reservations::standing(db, locked.state.id).await?;
     release(db, run, &standing, &end.quarantine).await?;
+    // What changed without having been planned was never reserved. `*` stands for whatever the run has.
+    let changed: Vec<Pattern> =
+        end.quarantine.iter().filter(|pattern| **pattern != Pattern::Everything).cloned().collect();
+    keep(db, &locked, &changed).await?;
     runs::set_ended(db, run, end).await
+}
+
+/// Adds to the quarantine of a run that has ended what it changed and does not keep yet.
+pub(super) async fn add(db: &mut Connection, run: RunId, changed: &[Pattern]) -> Result<(), Fault> {
+    let locked = runs::lock(db, run).await?;
+    if !locked.run.status.ended() {
+        return Ok(());
+    }
+    late(db, &locked, changed).await
 }
 
 pub(super) async fn abort(db: &mut Connection, run: RunId, by: &Actor) -> Result<RunStatus, Fault> {
@@ -50,13 +64,29 @@ async fn settle(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Re
     }
     let standing = reservations::standing(db, locked.state.id).await?;
     bulk::release(db, &decide::kept_for_nothing(run, &standing, changed)).await?;
-    let missing = decide::not_kept(run, &standing, changed);
-    if missing.is_empty() {
+    late(db, locked, changed).await
+}
+
+/// Quarantines what a run changed and does not keep reserved yet, and says so on its timeline.
+async fn late(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Result<(), Fault> {
+    let addresses = keep(db, locked, changed).await?;
+    if addresses.is_empty() {
         return Ok(());
     }
-    reservations::quarantine_late(db, locked, &missing).await?;
-    let addresses = missing.iter().map(|claim| claim.pattern.to_string()).collect();
-    timeline::append(db, run, &[RunEvent::Quarantined { addresses }]).await
+    timeline::append(db, locked.run.id, &[RunEvent::Quarantined { addresses }]).await
+}
+
+/// Quarantines what a run changed and does not keep reserved yet. Returns the patterns of that.
+async fn keep(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Result<Vec<String>, Fault> {
+    if changed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let standing = reservations::standing(db, locked.state.id).await?;
+    let missing = decide::not_kept(locked.run.id, &standing, changed);
+    if !missing.is_empty() {
+        reservations::quarantine_late(db, locked, &missing).await?;
+    }
+    Ok(missing.iter().map(|claim| claim.pattern.to_string()).collect())
 }
 
 /// Ends a run whose lease has ended, and whose reservations somebody else asks for; or nobody, when it was left behind.
@@ -84,15 +114,21 @@ async fn cut_off(
     end: &RunEnd,
     event: RunEvent,
 ) -> Result<(), Fault> {
-    let before = timeline::checkpoint_find(db, run).await?;
-    let checkpoint = decide::completed(before.as_ref(), &timeline::worked_on(db, run).await?);
-    if let Some(checkpoint) = checkpoint.as_ref().filter(|now| Some(*now) != before.as_ref()) {
-        timeline::checkpoint_put(db, run, checkpoint).await?;
-    }
-    // One that recovers has taken over what another one did; a Terraform whose end is not on record may still go on.
+    // Before the checkpoint is read: whoever brings the complete one forgets the workplace only then.
+    let may_go_on = workplaces::find(db, run).await?.is_some();
+    let checkpoint = completed(db, run).await?;
     let recovers = runs::find(db, run).await?.kind == RunKind::Recover;
-    let all = recovers || workplaces::find(db, run).await?.is_some();
-    let keep = if all { vec![Pattern::Everything] } else { decide::touched(checkpoint.as_ref()) };
+    let keep = if recovers {
+        // One that recovers has taken over what another one did, unless that one has kept it all.
+        let of = timeline::recovers(db, run).await?;
+        let kept = of.is_some_and(|of| decide::kept_by(of, run, standing));
+        if kept { Vec::new() } else { vec![Pattern::Everything] }
+    } else if may_go_on {
+        // A Terraform whose end is not on record may still go on.
+        vec![Pattern::Everything]
+    } else {
+        decide::touched(checkpoint.as_ref())
+    };
     let quarantined = release(db, run, standing, &keep).await?;
     let mut events = vec![event];
     // A recovery has its checkpoint from the run that it recovers, which says so itself.
@@ -109,6 +145,24 @@ async fn cut_off(
     }
     timeline::append(db, run, &events).await?;
     runs::set_ended(db, run, end).await
+}
+
+/// The checkpoint of a run that is cut off, completed by what its timeline knows. One that somebody brings in this very
+/// moment, who knows more, is not replaced.
+async fn completed(db: &mut Connection, run: RunId) -> Result<Option<Checkpoint>, Fault> {
+    let events = timeline::worked_on(db, run).await?;
+    loop {
+        let before = timeline::checkpoint_lock(db, run).await?;
+        let now = decide::completed(before.as_ref(), &events);
+        match (&before, &now) {
+            (None, Some(new)) if !timeline::checkpoint_first(db, run, new).await? => {}
+            (Some(before), Some(new)) if before != new => {
+                timeline::checkpoint_put(db, run, new).await?;
+                return Ok(now);
+            }
+            _ => return Ok(now),
+        }
+    }
 }
 
 /// Releases a run's reservations, except those to write rows that it changed. Returns the patterns of those.

@@ -189,8 +189,14 @@ pub(super) async fn fence(db: &mut Connection, held: &Held) -> Result<Locked, Fa
     Ok(locked)
 }
 
-/// Lets a new run take over the quarantine of one that has ended, and its checkpoint.
-pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Duration) -> Result<Takeover, Fault> {
+/// Lets a new run take over the quarantine of one that has ended, which may keep it beside that, and its checkpoint.
+pub(super) async fn adopt(
+    db: &mut Connection,
+    run: RunId,
+    of: RunId,
+    lease: Duration,
+    kept: bool,
+) -> Result<Takeover, Fault> {
     let locked = runs::lock(db, run).await?;
     locked.live()?;
     let state = locked.state.id;
@@ -214,8 +220,10 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
         return Ok(Takeover::Blocked(in_the_way));
     }
     let place = place(db, state, &[], now).await?;
-    let kept: Vec<&Unreleased> = found.iter().filter(|one| one.quarantined_by(of)).collect();
-    bulk::release(db, &ids(&kept)).await?;
+    if !kept {
+        let taken: Vec<&Unreleased> = found.iter().filter(|one| one.quarantined_by(of)).collect();
+        bulk::release(db, &ids(&taken)).await?;
+    }
     bulk::insert_reservations(db, state, run, &claims.iter().collect::<Vec<_>>(), place, Some(now), expires_at).await?;
     timeline::checkpoint_copy(db, of, run).await?;
     // What it has now is what it asked for, and who else is at work meanwhile belongs to its story as to any other's.
@@ -224,10 +232,15 @@ pub(super) async fn adopt(db: &mut Connection, run: RunId, of: RunId, lease: Dur
     let (reads, beside) = (claims.len() - writes, decide::beside(run, &claims, &found));
     let reserved = RunEvent::Reserved { writes, reads, expires_at: Some(expires_at), beside };
     timeline::append(db, run, &[RunEvent::Recovers { of }, reserved]).await?;
-    timeline::append(db, of, &[RunEvent::TakenOver { by: run, actor: locked.run.actor.clone() }]).await?;
+    let mut told = vec![RunEvent::TakenOver { by: run, actor: locked.run.actor.clone() }];
+    if kept {
+        told.push(RunEvent::Quarantined { addresses: claims.iter().map(|claim| claim.pattern.to_string()).collect() });
+    }
+    timeline::append(db, of, &told).await?;
     remember_count(db, run).await?;
     runs::set_status(db, run, decide::forward(locked.run.status, RunStatus::Reserved)).await?;
-    Ok(Takeover::Held(Held::new(run, state, lease, expires_at)))
+    let checkpoint = timeline::checkpoint_find(db, run).await?;
+    Ok(Takeover::Held { held: Held::new(run, state, lease, expires_at), checkpoint })
 }
 
 /// Quarantines rows for a run that has ended already.

@@ -13,6 +13,8 @@ use crate::store::model::Checkpoint;
 use crate::store::values::{Id, JsonText, Time};
 use crate::store::{StoreError, not_found};
 
+type CheckpointColumns = (String, JsonText, JsonText, Option<i64>);
+
 pub(super) async fn append(db: &mut Connection, run: RunId, events: &[RunEvent]) -> Result<(), Fault> {
     // The lock on the run keeps two writers from taking the same places.
     let known: Option<Id> = query_scalar(concat!("SELECT id FROM runs WHERE id = $1", lock_row!()))
@@ -85,6 +87,20 @@ pub(super) async fn worked_on(db: &mut Connection, run: RunId) -> Result<Vec<Run
     Ok(found.into_iter().map(read).collect::<Result<_, StoreError>>()?)
 }
 
+/// The run whose quarantine a recovery has taken over.
+pub(super) async fn recovers(db: &mut Connection, run: RunId) -> Result<Option<RunId>, Fault> {
+    let found: Option<(i64, Time, JsonText)> = query_as(
+        "SELECT seq, at, event FROM run_events WHERE run_id = $1 AND kind = 'recovers' ORDER BY seq DESC LIMIT 1",
+    )
+    .bind(Id(run.0))
+    .fetch_optional(db)
+    .await?;
+    Ok(match found.map(codec::event).transpose()?.map(|recorded| recorded.event) {
+        Some(RunEvent::Recovers { of }) => Some(of),
+        _ => None,
+    })
+}
+
 pub(super) async fn checkpoint_put(db: &mut Connection, run: RunId, checkpoint: &Checkpoint) -> Result<(), Fault> {
     let put = query(concat!(
         "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, slice_serial, taken_at)
@@ -107,12 +123,42 @@ pub(super) async fn checkpoint_put(db: &mut Connection, run: RunId, checkpoint: 
     }
 }
 
+/// Keeps the first checkpoint of a run; says whether it is the first.
+pub(super) async fn checkpoint_first(db: &mut Connection, run: RunId, checkpoint: &Checkpoint) -> Result<bool, Fault> {
+    let put = query(concat!(
+        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, slice_serial, taken_at)
+         VALUES ($1, $2, $3, $4, $5, ",
+        now!(),
+        ") ON CONFLICT (run_id) DO NOTHING"
+    ))
+    .bind(Id(run.0))
+    .bind(&checkpoint.state)
+    .bind(codec::json(&checkpoint.changed)?)
+    .bind(codec::json(&checkpoint.in_flight)?)
+    .bind(checkpoint.slice_serial.map(|serial| serial.0))
+    .execute(db)
+    .await?;
+    Ok(put.rows_affected() > 0)
+}
+
 pub(super) async fn checkpoint_find(db: &mut Connection, run: RunId) -> Result<Option<Checkpoint>, Fault> {
-    let found: Option<(String, JsonText, JsonText, Option<i64>)> =
+    let found: Option<CheckpointColumns> =
         query_as("SELECT state, changed, in_flight, slice_serial FROM run_checkpoints WHERE run_id = $1")
             .bind(Id(run.0))
             .fetch_optional(db)
             .await?;
+    Ok(found.map(codec::checkpoint).transpose()?)
+}
+
+/// The same, and nobody replaces it before this transaction has ended.
+pub(super) async fn checkpoint_lock(db: &mut Connection, run: RunId) -> Result<Option<Checkpoint>, Fault> {
+    let found: Option<CheckpointColumns> = query_as(concat!(
+        "SELECT state, changed, in_flight, slice_serial FROM run_checkpoints WHERE run_id = $1",
+        lock_row!()
+    ))
+    .bind(Id(run.0))
+    .fetch_optional(db)
+    .await?;
     Ok(found.map(codec::checkpoint).transpose()?)
 }
 

@@ -27,6 +27,7 @@ on_both_databases!(
     jobs_of_a_matrix_at_the_same_time_write_one_comment,
     no_sensitive_value_reaches_the_forge_or_the_job,
     what_a_colleague_aborted_before_the_last_step_is_put_on_record_all_the_same,
+    what_a_colleague_recovered_elsewhere_is_put_on_record_all_the_same,
 );
 
 /// A repository on the stand-in, with its checkouts.
@@ -387,6 +388,31 @@ fn what_a_colleague_aborted_before_the_last_step_is_put_on_record_all_the_same(d
     drop(desk.site.kl().args(["recover", &run]).exits(0));
     assert_committed(&desk.site, "a", 2);
     drop(desk.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).exits(0));
+}
+
+fn what_a_colleague_recovered_elsewhere_is_put_on_record_all_the_same(database: &Database) {
+    let desk = Desk::new(database);
+    let Killed { checkout, push, go, .. } = desk.killed_at_work();
+    let run = database.value("SELECT CAST(id AS text) FROM runs WHERE ended_at IS NULL").unwrap();
+    drop(desk.site.kl().args(["abort", &run, "--actor", "carol"]).exits(0));
+    let host = database.value("SELECT CAST(host AS text) FROM run_workplaces").unwrap();
+    let dir = database.value("SELECT dir FROM run_workplaces").unwrap();
+    drop(database.rows("UPDATE run_workplaces SET host = '{\"name\":\"build-7\"}', dir = '/somewhere/kl-live'"));
+    // Whether anything was on record by then or not.
+    drop(desk.site.kl().args(["recover", &run, "--actor", "carol"]).spawn().ends());
+    // As after a recovery by an earlier kl, which freed everything wherever it was.
+    drop(database.rows("UPDATE resource_reservations SET released_at = asked_at WHERE released_at IS NULL"));
+    drop(database.rows(&format!("UPDATE run_workplaces SET host = '{host}', dir = '{dir}'")));
+    fs::write(&go, "").unwrap();
+    let finish = || desk.on_push(checkout.dir(), "alice", &push).args(["ci", "finish", "--wait", "1m"]);
+    let said = finish().exits(0).stderr;
+    assert!(said.contains(&format!("Run {run} had ended before (aborted)")), "{said}");
+    assert!(said.contains("terraform_data.a"), "{said}");
+    drop(desk.site.kl().args(["recover", &run]).exits(0));
+    assert_committed(&desk.site, "a", 2);
+    let standing = database.value("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL");
+    assert_eq!(standing.as_deref(), Some("0"));
+    assert_eq!(desk.site.leftovers(), Vec::<String>::new());
 }
 
 fn a_request_that_was_closed_is_in_nobodys_way_any_more(database: &Database) {

@@ -21,7 +21,6 @@ on_both_databases!(
     an_object_that_was_cut_off_is_not_created_again_before_a_person_has_looked,
     a_replacement_that_was_cut_off_between_its_halves_is_finished_by_the_same_spec,
     a_replacement_by_command_that_finished_alone_is_not_made_once_more,
-    what_happened_on_another_machine_is_for_a_person_to_decide,
     what_left_no_record_is_for_a_person_to_look_at,
     a_recovery_leaves_alone_what_others_have_changed_since,
     a_work_directory_stays_until_its_run_is_recovered,
@@ -32,7 +31,7 @@ on_both_databases!(
 
 impl<'a> Scene<'a> {
     /// A scene whose slow object writes down each time that it is made.
-    fn counting(database: &'a Database) -> Self {
+    pub(super) fn counting(database: &'a Database) -> Self {
         let scene = Self::new(database);
         let made = scene.site.path("made");
         let text = CHAIN.replace("command = \"while", &format!("command = \"echo made >> {made}; while"));
@@ -41,12 +40,12 @@ impl<'a> Scene<'a> {
     }
 
     /// How often the slow object was made.
-    fn made(&self) -> usize {
+    pub(super) fn made(&self) -> usize {
         fs::read_to_string(self.site.path("made")).unwrap_or_default().lines().count()
     }
 
     /// Starts to apply a value, up to the midst of the slow object.
-    fn apply_up_to_the_gate(&self, value: usize) -> Running {
+    pub(super) fn apply_up_to_the_gate(&self, value: usize) -> Running {
         self.plan(value);
         self.gates.close("apply");
         let running = self.apply(value).spawn();
@@ -55,7 +54,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Waits until the checkpoint has the first object, and the slow one in flight.
-    fn wait_for_the_record(&self) {
+    pub(super) fn wait_for_the_record(&self) {
         wait_until("kl has taken a checkpoint", Duration::from_mins(1), || {
             let in_flight = self.database.value("SELECT max(CAST(in_flight AS text)) FROM run_checkpoints");
             in_flight.is_some_and(|text| text.contains("terraform_data.slow")).then_some(())
@@ -70,7 +69,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The same with all of Terraform's group.
-    fn kill_all_and_abort(&self, running: Running) -> String {
+    pub(super) fn kill_all_and_abort(&self, running: Running) -> String {
         let group = self.group();
         let run = self.kill(running);
         killpg(group, Signal::SIGKILL).unwrap();
@@ -189,27 +188,6 @@ fn a_replacement_by_command_that_finished_alone_is_not_made_once_more(database: 
     scene.assert_done(1, 2);
 }
 
-fn what_happened_on_another_machine_is_for_a_person_to_decide(database: &Database) {
-    let scene = Scene::counting(database);
-    let running = scene.apply_up_to_the_gate(1);
-    scene.wait_for_the_record();
-    let run = scene.kill_all_and_abort(running);
-    // As if it had run there: neither its processes nor its directory can be seen.
-    drop(
-        database.rows(
-            "UPDATE run_workplaces SET host = '{\"name\":\"build-7\",\"boot\":\"b\"}', dir = '/somewhere/kl-live'",
-        ),
-    );
-    let said = scene.apply(1).exits(2).stderr;
-    assert!(said.contains("was cut off on build-7") && said.contains("/somewhere/kl-live"), "{said}");
-    assert!(said.contains("terraform_data.slow") && said.contains(&format!("kl recover {run}")), "{said}");
-    let said = scene.site.kl().args(["recover", &run]).exits(0).stdout;
-    assert!(said.contains("is not known") && said.contains("/somewhere/kl-live on build-7"), "{said}");
-    assert!(said.contains("terraform_data.slow was being created"), "{said}");
-    drop(scene.apply(1).exits(0));
-    scene.assert_done(1, 2);
-}
-
 fn what_left_no_record_is_for_a_person_to_look_at(database: &Database) {
     let scene = Scene::new(database);
     scene.plan(1);
@@ -247,8 +225,9 @@ fn a_recovery_leaves_alone_what_others_have_changed_since(database: &Database) {
     running.signal(Signal::SIGSTOP);
     drop(scene.site.kl().args(["abort", &run]).exits(0));
     let dir = database.value("SELECT dir FROM run_workplaces").unwrap();
-    drop(database.rows("UPDATE run_workplaces SET host = '{\"name\":\"build-7\"}', dir = '/somewhere/kl-live'"));
+    drop(scene.seen_from_elsewhere());
     drop(scene.site.kl().args(["recover", &run]).exits(0));
+    drop(scene.site.kl().args(["recover", &run, "--discard"]).exits(0));
     // Another one changes the row, and then the run comes back, with a record of its own.
     scene.plan(2);
     let spec = scene.site.path("first.json").into_string();

@@ -18,6 +18,7 @@ on_both_databases!(
     a_provider_that_outlives_terraform_is_ended_and_its_object_named,
     what_a_provisioner_has_started_lives_on_and_is_in_nobodys_way,
     what_was_only_read_is_not_what_a_failed_run_has_changed,
+    what_changed_without_having_been_planned_is_kept_reserved,
 );
 
 fn klt_file(site: &Site, name: &str, more: &str) -> String {
@@ -158,4 +159,38 @@ fn what_was_only_read_is_not_what_a_failed_run_has_changed(database: &Database) 
     // What somebody has changed by hand is taken over by those who refresh, and by nobody else.
     let state = site.kl().args(["state", "pull", "live"]).exits(0).stdout;
     assert!(!state.contains("by hand"), "{state}");
+}
+
+fn what_changed_without_having_been_planned_is_kept_reserved(database: &Database) {
+    let site = Site::on(database);
+    let gates = Gates::new(&site);
+    let base = "resource \"terraform_data\" \"base\" {\n input = \"planned\"\n}\n";
+    site.write("live/main.tf", base);
+    drop(site.kl().args(["apply", "live", "--auto-approve"]).exits(0));
+    let made = "resource \"terraform_data\" \"made\" {\n input = terraform_data.base.id\n}\n";
+    site.write("live/main.tf", &format!("{base}{made}"));
+    let spec = site.path("spec.json").into_string();
+    drop(site.kl().args(["plan", "live", "--out", &spec]).exits(0));
+    gates.close("apply.done");
+    let running = gates.on(site.kl().args(["apply", &spec, "--dir", "live"])).spawn();
+    gates.reached("apply.done");
+    // As a provider would that changes more than it has told.
+    let dir = Utf8PathBuf::from(database.value("SELECT dir FROM run_workplaces").unwrap());
+    let path = dir.join("state/terraform.tfstate");
+    let state = fs::read_to_string(&path).unwrap();
+    fs::write(&path, state.replace("\"planned\"", "\"not planned\"")).unwrap();
+    gates.open("apply.done");
+    let said = running.exits(1).stderr;
+    assert!(said.contains("had not planned to change: terraform_data.base"), "{said}");
+    let run = database.value("SELECT CAST(id AS text) FROM runs WHERE status = 'failed'").unwrap();
+    let kept = status(&site)["reservations"].to_string();
+    assert!(kept.contains("terraform_data.made") && kept.contains("terraform_data.base"), "{kept}");
+    // Nobody changes it before that is put in order.
+    site.write("live/main.tf", "resource \"terraform_data\" \"base\" {\n input = \"other\"\n}\n");
+    let said = site.kl().args(["apply", "live", "--auto-approve"]).exits(2).stderr;
+    assert!(said.contains("terraform_data.base") && said.contains(&format!("kl recover {run}")), "{said}");
+    drop(site.kl().args(["recover", &run]).exits(0));
+    let state = site.kl().args(["state", "pull", "live"]).exits(0).stdout;
+    assert!(state.contains("not planned"), "{state}");
+    assert_tidy(database, 2);
 }

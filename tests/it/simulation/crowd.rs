@@ -212,8 +212,8 @@ impl Worker {
         let store = self.world.store();
         let new = new_run(self.state, RunKind::Recover);
         store.run_start(&new).await.unwrap();
-        let held = match store.quarantine_adopt(new.id, of, LEASE).await {
-            Ok(Takeover::Held(held)) => held,
+        let held = match store.quarantine_adopt(new.id, of, LEASE, false).await {
+            Ok(Takeover::Held { held, .. }) => held,
             Ok(Takeover::Blocked(blockers)) => {
                 let end = RunEnd { conflict: blockers, ..RunEnd::plain(RunStatus::Conflict) };
                 return store.run_end(new.id, &end).await.unwrap();

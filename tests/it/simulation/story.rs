@@ -346,10 +346,10 @@ impl<'a> Story<'a> {
         }
         let run = self.start(slot, RunKind::Recover).await;
         let (ours, theirs) = (self.model.runs[run].id, self.model.runs[of].id);
-        let answer = self.store.quarantine_adopt(ours, theirs, LEASE).await.unwrap();
+        let answer = self.store.quarantine_adopt(ours, theirs, LEASE, false).await.unwrap();
         let (_, free) = self.model.adopts(run, of);
         match answer {
-            Takeover::Held(held) => {
+            Takeover::Held { held, .. } => {
                 prop_assert!(free);
                 let process = self.slots[slot].as_mut().unwrap();
                 process.held = Some(held);
