@@ -27,10 +27,15 @@ impl Place {
         Some((self.forge?, format!("{server}/{repository}")))
     }
 
+    /// Whether a request is of the forge that this is read on. A database may know repositories of several.
+    fn is_of(&self, request: &RequestRef) -> bool {
+        self.forge.is_none_or(|forge| forge == request.forge)
+    }
+
     /// A request as its readers know it: short in its own repository, a link where a link is wanted.
     #[must_use]
     pub fn request(&self, request: &RequestRef, linked: bool) -> Inline {
-        let here = self.repository.as_deref() == Some(request.repository.as_str());
+        let here = self.is_of(request) && self.repository.as_deref() == Some(request.repository.as_str());
         let name = Inline::text(&if here { request.short() } else { request.to_string() });
         match self.request_url(request).filter(|_| linked) {
             Some(url) => name.link(&url),
@@ -38,10 +43,10 @@ impl Place {
         }
     }
 
-    /// The page of a request, where the forge's own server is known.
+    /// The page of a request, where its forge's own server is known.
     #[must_use]
     pub fn request_url(&self, request: &RequestRef) -> Option<String> {
-        let (forge, base) = self.base(&request.repository)?;
+        let (forge, base) = self.base(&request.repository).filter(|_| self.is_of(request))?;
         Some(match forge {
             ForgeKind::Github => format!("{base}/pull/{}", request.number),
             ForgeKind::Gitlab => format!("{base}/-/merge_requests/{}", request.number),
@@ -115,4 +120,33 @@ pub fn run(id: RunId) -> Inline {
 #[must_use]
 pub fn job(url: Option<&str>) -> Option<Inline> {
     url.map(|url| Inline::own("job").link(url))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_of_another_forge_is_no_page_of_this_one() {
+        let place = Place {
+            forge: Some(ForgeKind::Github),
+            server_url: Some("https://github.com/".to_owned()),
+            repository: Some("group/live".to_owned()),
+            head: None,
+        };
+        let of = |forge, repository: &str| RequestRef { forge, repository: repository.to_owned(), number: 7 };
+        let ours = of(ForgeKind::Github, "group/live");
+        assert_eq!(place.request(&ours, true), Inline::text("#7").link("https://github.com/group/live/pull/7"));
+        let theirs = of(ForgeKind::Gitlab, "group/live");
+        assert_eq!(place.request_url(&theirs), None);
+        // Neither a link nor short: the name of the repository may be the same.
+        assert_eq!(place.request(&theirs, true), Inline::text("group/live!7"));
+        let run = Origin {
+            forge: Some("gitlab".to_owned()),
+            repository: Some("group/live".to_owned()),
+            request: Some(7),
+            ..Origin::default()
+        };
+        assert_eq!(place.origin(&run), Some(Inline::text("group/live!7")));
+    }
 }
