@@ -28,6 +28,7 @@ on_both_databases!(
     no_sensitive_value_reaches_the_forge_or_the_job,
     what_a_colleague_aborted_before_the_last_step_is_put_on_record_all_the_same,
     what_a_colleague_recovered_elsewhere_is_put_on_record_all_the_same,
+    what_was_salvaged_is_no_green_check,
 );
 
 /// A repository on the stand-in, with its checkouts.
@@ -413,6 +414,27 @@ fn what_a_colleague_recovered_elsewhere_is_put_on_record_all_the_same(database: 
     let standing = database.value("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL");
     assert_eq!(standing.as_deref(), Some("0"));
     assert_eq!(desk.site.leftovers(), Vec::<String>::new());
+}
+
+/// `on_failure: salvage` puts the state in order at once; that is no success of the apply.
+fn what_was_salvaged_is_no_green_check(database: &Database) {
+    let desk = Desk::new(database);
+    let half = "resource \"terraform_data\" \"a\" { input = 2 }\nresource \"terraform_data\" \"broken\" {\n  input = \
+                terraform_data.a.output\n  provisioner \"local-exec\" { command = \"exit 1\" }\n}\n";
+    let policy = "projects:\n  - name: live\n    dir: live\npolicies: { on_failure: salvage }\n";
+    desk.site.write("kl.yaml", policy);
+    let (checkout, number) = desk.request("one", "alice", "live/a.tf", half);
+    let push = desk.forge.merge(number, Merge::Commit);
+    let said = desk.on_push(checkout.dir(), "alice", &push).args(["ci", "apply"]).exits(1).stderr;
+    assert!(said.contains("on_failure: salvage"), "{said}");
+    let checks = desk.forge.checks(push.after.as_str());
+    let check = checks.iter().find(|check| check.name == "kl apply: live").unwrap_or_else(|| panic!("{checks:?}"));
+    assert_eq!(check.conclusion.as_deref(), Some("failure"), "{check:?}");
+    assert_eq!(check.title, "The apply failed half-way, what it had done was recovered");
+    // Nothing is left to be recovered.
+    assert!(check.annotations.is_empty() && !check.told.to_string().contains("kl recover"), "{check:?}");
+    assert!(!desk.comment(number).contains("kl recover"), "{}", desk.comment(number));
+    assert_committed(&desk.site, "a", 2);
 }
 
 fn a_request_that_was_closed_is_in_nobodys_way_any_more(database: &Database) {

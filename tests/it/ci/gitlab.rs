@@ -19,6 +19,7 @@ on_both_databases!(
     a_merge_train_is_checked_and_nothing_is_applied,
     jobs_of_a_matrix_at_the_same_time_write_one_note,
     no_sensitive_value_reaches_the_forge_or_the_job,
+    what_was_salvaged_is_no_green_check,
 );
 
 struct Desk {
@@ -159,5 +160,27 @@ fn no_sensitive_value_reaches_the_forge_or_the_job(database: &Database) {
     for commit in pushed.into_inner() {
         drop(desk.forge.statuses(&commit));
     }
+    desk.forge.finish();
+}
+
+/// `on_failure: salvage` puts the state in order at once; that is no success of the apply.
+fn what_was_salvaged_is_no_green_check(database: &Database) {
+    let desk = Desk::new(database);
+    let half = "resource \"terraform_data\" \"a\" { input = 2 }\nresource \"terraform_data\" \"broken\" {\n  input = \
+                terraform_data.a.output\n  provisioner \"local-exec\" { command = \"exit 1\" }\n}\n";
+    let policy = "projects:\n  - name: live\n    dir: live\npolicies: { on_failure: salvage }\n";
+    desk.site.write("kl.yaml", policy);
+    let (checkout, number) = desk.request("one", half);
+    let planned = desk.on_request(checkout.dir(), "alice", number, "detached").env("KL_FORGE_TOKEN", ACCESS_TOKEN);
+    drop(planned.args(["ci", "plan"]).exits(0));
+    let push = desk.forge.merge(number, Merge::Commit);
+    let apply = desk.on_push(checkout.dir(), "alice", &push).env("KL_FORGE_TOKEN", ACCESS_TOKEN);
+    drop(apply.args(["ci", "apply"]).exits(1));
+    let statuses = desk.forge.statuses(&push.after);
+    assert!(statuses.iter().any(|status| status.name == "kl apply: live" && status.state == "failed"), "{statuses:?}");
+    let notes = desk.forge.comments(number);
+    assert!(notes.len() == 1 && !notes[0].body.contains("kl recover"), "{notes:?}");
+    assert_committed(&desk.site, "a", 2);
+    drop(desk.forge.statuses(&desk.forge.head(number)));
     desk.forge.finish();
 }

@@ -90,7 +90,12 @@ pub(super) async fn results(job: &Job<'_>, outcomes: &[Outcome], told: &Told) {
         if let Some(applied) = &view.apply
             && speaks_for_its_project(outcome, outcomes)
         {
-            put(job, told, "apply", outcome, check::apply(&view, applied, &place)).await;
+            let mut text = check::apply(&view, applied, &place);
+            // A failure that was put in order at once is one all the same: not all of the plan was applied.
+            if outcome.error.is_some() {
+                text.conclusion = Some(Conclusion::Failure);
+            }
+            put(job, told, "apply", outcome, text).await;
         }
     }
 }
