@@ -249,6 +249,6 @@ async fn moved_before(
         return Ok(None);
     };
     let gone = version.rows.iter().all(|(_, touched)| *touched == Touched::Removed);
-    let errand = Records::new(store).errand(&version).await?;
+    let errand = Records::new(store, head.id).errand(&version).await?;
     Ok((gone && errand == Some((from.clone(), to.clone()))).then_some(version.serial))
 }

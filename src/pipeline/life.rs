@@ -187,8 +187,8 @@ async fn lived(
     since: Option<DateTime<Utc>>,
     limit: usize,
 ) -> Result<(Vec<Moment>, Vec<Step>, Option<Serial>), KlError> {
-    let mut records = Records::new(store);
-    let mut names = newest_names(store, &mut records, state, pattern).await?;
+    let mut records = Records::new(store, state);
+    let mut names = newest_names(store, &mut records, state, pattern.clone()).await?;
     let (mut moments, mut steps, mut versions, mut at) = (Vec::new(), Vec::new(), 0, None);
     'names: loop {
         let claims: Vec<Claim> = names.iter().cloned().map(Claim::write).collect();
@@ -212,7 +212,7 @@ async fn lived(
                     return Ok((moments, steps, Some(version.serial.next())));
                 }
                 versions += 1;
-                for (moment, step) in happened(&version, &moves) {
+                for (moment, step) in happened(&version, &moves, &pattern) {
                     moments.push(moment);
                     steps.push(step);
                 }
@@ -222,7 +222,12 @@ async fn lived(
             if !came.is_empty() {
                 // Before this version it stood elsewhere; whatever stood here then was something else.
                 names.retain(|name| !came.iter().any(|(_, to)| *name == Pattern::Resource(to.clone())));
-                names.extend(came.into_iter().map(|(from, _)| Pattern::Resource(from)));
+                for (from, _) in came {
+                    let from = Pattern::Resource(from);
+                    if !names.iter().any(|name| name.covers(&from)) {
+                        names.push(from);
+                    }
+                }
                 continue 'names;
             }
         }
@@ -234,34 +239,44 @@ fn may_move(version: &Version) -> bool {
     version.source == Source::Rollback || version.rows.iter().any(|(_, touched)| *touched == Touched::Created)
 }
 
-/// Where what a pattern covers stands now, or stood last: moves are followed forwards.
+/// A pattern, and where what it covered stands now, or stood last: moves are followed forwards.
 async fn newest_names(
     store: &dyn Store,
     records: &mut Records<'_>,
     state: StateId,
     pattern: Pattern,
 ) -> Result<Vec<Pattern>, KlError> {
-    let mut names = vec![pattern];
+    let (mut names, mut last) = (vec![pattern.clone()], vec![pattern]);
     for _ in 0..MOVES {
-        let claims: Vec<Claim> = names.iter().cloned().map(Claim::write).collect();
+        let claims: Vec<Claim> = last.iter().cloned().map(Claim::write).collect();
         let Some(newest) = store.versions_touching(state, &claims, None, 1).await?.pop() else { break };
         if newest.rows.iter().any(|(_, touched)| *touched != Touched::Removed) {
             break;
         }
         let moves = records.moves(&newest).await?;
-        let left = |from: &Address| names.iter().any(|name| name.covers(&Pattern::Resource(from.clone())));
+        let left = |from: &Address| last.iter().any(|name| name.covers(&Pattern::Resource(from.clone())));
         let next: Vec<Pattern> =
             moves.into_iter().filter(|(from, _)| left(from)).map(|(_, to)| Pattern::Resource(to)).collect();
         if next.is_empty() {
             break;
         }
-        names = next;
+        // Something else that the pattern covers may have ended where it stood.
+        names.extend(next.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
+        last = next;
     }
     Ok(names)
 }
 
-/// What a version did, without names of attributes yet.
-fn happened(version: &Version, moves: &[(Address, Address)]) -> Vec<(Moment, Step)> {
+/// What a version did, without names of attributes yet. Of a move out of what was asked for, the end that goes on is told.
+fn happened(version: &Version, moves: &[(Address, Address)], asked: &Pattern) -> Vec<(Moment, Step)> {
+    let told_there = |key: &RowKey| {
+        let address = key.address();
+        let to = moves.iter().find(|(from, _)| Some(from) == address).map(|(_, to)| to);
+        to.is_some_and(|to| {
+            !asked.covers(&Pattern::Resource(to.clone()))
+                && version.rows.iter().any(|(row, _)| row.address() == Some(to))
+        })
+    };
     let moment = |(key, touched): &(RowKey, Touched)| {
         let address = key.address();
         let came = moves.iter().find(|(_, to)| Some(to) == address).map(|(from, _)| from);
@@ -278,7 +293,8 @@ fn happened(version: &Version, moves: &[(Address, Address)]) -> Vec<(Moment, Ste
         let from = came.cloned().map(RowKey::object);
         (moment, Step { from, ..Step::of(key.clone(), version.serial) })
     };
-    version.rows.iter().map(moment).collect()
+    let ends = |(key, touched): &&(RowKey, Touched)| *touched == Touched::Removed && told_there(key);
+    version.rows.iter().filter(|row| !ends(row)).map(moment).collect()
 }
 
 /// Which version it was.

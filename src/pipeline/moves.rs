@@ -1,15 +1,16 @@
-//! Which objects moved from where to where: what reviewed plans and `kl state mv` have on record, and what a rollback took
-//! back of that.
+//! Which objects moved from where to where: what reviewed plans and `kl state mv` have on record, what a rollback took back
+//! of that, and what a plain Terraform moved, as far as its objects can be told from others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
 
-use crate::domain::address::{Address, Target};
+use crate::domain::address::{Address, Mode, Target};
 use crate::domain::id::{RunId, Serial, SpecId, StateId};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
-use crate::domain::state::Touched;
+use crate::domain::state::comparison::moved;
 use crate::domain::state::moving::renamed;
+use crate::domain::state::{Body, Row, RowKey, Touched};
 use crate::store::model::{Source, Version, VersionQuery};
 use crate::store::{Store, StoreError};
 
@@ -19,16 +20,19 @@ const PAGE: u32 = 200;
 /// What stands behind versions, each thing read once.
 pub struct Records<'s> {
     store: &'s dyn Store,
+    state: StateId,
     specs: HashMap<SpecId, Option<PlanSpec>>,
     errands: HashMap<RunId, Option<(Target, Target)>>,
     back: HashMap<RunId, Vec<(Address, Address)>>,
+    seen: HashMap<Serial, Vec<(Address, Address)>>,
 }
 
 impl<'s> Records<'s> {
-    /// Nothing is read yet.
+    /// Nothing is read yet of this state.
     #[must_use]
-    pub fn new(store: &'s dyn Store) -> Self {
-        Self { store, specs: HashMap::new(), errands: HashMap::new(), back: HashMap::new() }
+    pub fn new(store: &'s dyn Store, state: StateId) -> Self {
+        let (specs, errands) = (HashMap::new(), HashMap::new());
+        Self { store, state, specs, errands, back: HashMap::new(), seen: HashMap::new() }
     }
 
     /// The spec behind a version. None where there was none, or none that can still be read.
@@ -67,6 +71,13 @@ impl<'s> Records<'s> {
             }
             return Ok(self.back.get(&run).cloned().unwrap_or_default());
         }
+        if matches!(version.source, Source::Http | Source::Import) {
+            if !self.seen.contains_key(&version.serial) {
+                let moves = seen(self.store, self.state, version).await?;
+                self.seen.insert(version.serial, moves);
+            }
+            return Ok(self.seen.get(&version.serial).cloned().unwrap_or_default());
+        }
         let spec = self.spec(version).await?;
         // Of a spec whose apply was recovered and gone on with, one version made the move, and not the other one.
         let touched = |address: &Address, how: Touched| {
@@ -94,6 +105,44 @@ impl<'s> Records<'s> {
         self.errands.insert(run, errand.clone());
         Ok(errand)
     }
+}
+
+/// The moves that a plain Terraform made, or a document that was imported: no plan of theirs is on record, but an object is
+/// told from others by what it is. Contents are read only where something is gone and something else is new.
+async fn seen(store: &dyn Store, state: StateId, version: &Version) -> Moves {
+    let (new, gone) = (version.rows_touched - version.rows_closed, version.rows_touched - version.rows_opened);
+    if new <= 0 || gone <= 0 {
+        return Ok(Vec::new());
+    }
+    let serial = version.serial;
+    let query = VersionQuery { before: Some(serial.next()), since: None, limit: 1, with_rows: true };
+    let rows: Vec<_> = store.version_list(state, query).await?.into_iter().flat_map(|version| version.rows).collect();
+    let of = |how: Touched| {
+        let managed = |key: &RowKey| match key {
+            RowKey::Object { address, deposed: None } => address.mode == Mode::Managed,
+            _ => false,
+        };
+        let keys = rows.iter().filter(move |(key, touched)| *touched == how && managed(key));
+        keys.map(|(key, _)| key.clone()).collect::<Vec<_>>()
+    };
+    let (mut gone, mut new) = (of(Touched::Removed), of(Touched::Created));
+    let of_type = |keys: &[RowKey]| -> BTreeSet<String> {
+        keys.iter().filter_map(|key| Some(key.address()?.type_name.clone())).collect()
+    };
+    let (gone_types, new_types) = (of_type(&gone), of_type(&new));
+    let both = |key: &RowKey| {
+        key.address().is_some_and(|at| gone_types.contains(&at.type_name) && new_types.contains(&at.type_name))
+    };
+    gone.retain(both);
+    new.retain(both);
+    let before = Serial(serial.0 - 1);
+    let asked = gone.iter().map(|key| (key.clone(), before)).chain(new.iter().map(|key| (key.clone(), serial)));
+    let mut contents = store.row_contents(state, &asked.collect::<Vec<_>>()).await?;
+    let after = contents.split_off(gone.len());
+    let rows = |keys: Vec<RowKey>, bodies: Vec<Option<Body>>| -> Vec<Row> {
+        keys.into_iter().zip(bodies).filter_map(|(key, body)| Some(Row { key, body: body? })).collect()
+    };
+    Ok(moved(&rows(gone, contents), &rows(new, after)))
 }
 
 /// The moves that a rollback took back: from where its rows stood to where they stood at the serial that it went back to.
@@ -146,7 +195,7 @@ pub async fn by_version(
     older: Serial,
     newer: Serial,
 ) -> Result<BTreeMap<Serial, Vec<(Address, Address)>>, StoreError> {
-    let mut records = Records::new(store);
+    let mut records = Records::new(store, state);
     let mut found = BTreeMap::new();
     let mut before = newer.next();
     loop {

@@ -42,10 +42,7 @@ pub struct AttributeDifference {
 pub fn compare(before: &[Row], after: &[Row], moves: &BTreeMap<Address, Address>) -> Vec<Difference> {
     let old: BTreeMap<&RowKey, &Row> = before.iter().map(|row| (&row.key, row)).collect();
     let new: BTreeMap<&RowKey, &Row> = after.iter().map(|row| (&row.key, row)).collect();
-    let mut origins = recorded(&old, &new, moves);
-    for recognise in [same_attributes, same_id] {
-        origins.extend(recognised(&old, &new, &origins, recognise));
-    }
+    let origins = origins(&old, &new, recorded(&old, &new, moves));
     let left: BTreeSet<RowKey> = origins.values().cloned().collect();
     let mut found = Vec::new();
     for (key, row) in &new {
@@ -82,6 +79,29 @@ pub fn compare(before: &[Row], after: &[Row], moves: &BTreeMap<Address, Address>
     }));
     found.sort_by(|a, b| a.key.cmp(&b.key));
     found
+}
+
+/// The managed objects that one version moved, from where and to where: told by the rows that it removed and those that it
+/// created, each as it was or is there, by the rule of [`compare`] for what is on no record.
+#[must_use]
+pub fn moved(removed: &[Row], created: &[Row]) -> Vec<(Address, Address)> {
+    let old: BTreeMap<&RowKey, &Row> = removed.iter().map(|row| (&row.key, row)).collect();
+    let new: BTreeMap<&RowKey, &Row> = created.iter().map(|row| (&row.key, row)).collect();
+    let pairs = origins(&old, &new, BTreeMap::new());
+    pairs.iter().filter_map(|(to, from)| Some((from.address()?.clone(), to.address()?.clone()))).collect()
+}
+
+/// Where rows came from, by what is known, and beside that by what they are.
+fn origins(
+    old: &BTreeMap<&RowKey, &Row>,
+    new: &BTreeMap<&RowKey, &Row>,
+    mut known: BTreeMap<RowKey, RowKey>,
+) -> BTreeMap<RowKey, RowKey> {
+    for recognise in [same_attributes, same_id] {
+        let found = recognised(old, new, &known, recognise);
+        known.extend(found);
+    }
+    known
 }
 
 /// Where rows came from, by moves that are on record.
@@ -344,6 +364,14 @@ mod tests {
             let told = told(&before, &rows(&other), &[]);
             assert_eq!(told.len(), 2, "{other}: {told:?}");
         }
+    }
+
+    #[test]
+    fn a_version_has_moved_what_is_gone_here_and_new_there() {
+        let removed = rows(&[block("a", r#"{"id":"i","x":1}"#), block("b", r#"{"id":"j","x":1}"#)].join(","));
+        let created = rows(&[block("c", r#"{"id":"j","x":1}"#), block("d", r#"{"id":"k","x":1}"#)].join(","));
+        let found: Vec<String> = moved(&removed, &created).iter().map(|(from, to)| format!("{from}>{to}")).collect();
+        assert_eq!(found, ["t.b>t.c"]);
     }
 
     #[test]

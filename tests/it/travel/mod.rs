@@ -2,6 +2,7 @@
 
 mod edit;
 mod interrupted;
+mod lives;
 mod moving;
 
 use std::fs;
