@@ -1,6 +1,7 @@
 //! The stories of kl: plan, apply, refresh, recover, import. Each file tells one, in the order in which it happens.
 
 pub mod adopt;
+mod aftermath;
 pub mod apply;
 pub mod bench;
 pub mod checkpoint;

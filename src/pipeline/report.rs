@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 
-use super::{request, story, today};
+use super::{aftermath, request, story, today};
 use crate::domain::coordination::reservation::Reservation;
 use crate::domain::id::{RunId, Serial, SpecId, StateId, StateName};
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::Run;
+use crate::domain::run::event::RecordedEvent;
 use crate::error::KlError;
 use crate::report::explain::RunFacts;
 use crate::report::html::{Report, RunView};
@@ -92,6 +93,9 @@ async fn told(
             recovered.entry(spec).or_default().push(version);
         }
     }
+    let lines: Vec<(&Run, &[RecordedEvent])> =
+        runs.iter().filter_map(|run| Some((run, timelines.get(&run.id)?.as_slice()))).collect();
+    let mut aftermaths = aftermath::look_all(store, &lines, all_runs).await?;
     let mut all = Vec::with_capacity(runs.len());
     for run in runs {
         let state = names.get(&run.state).cloned();
@@ -124,6 +128,7 @@ async fn told(
                 made: today::made(run, all_runs.iter()),
                 in_the_way: today::in_the_way(run, standing, now),
             }),
+            aftermath: aftermaths.remove(&run.id),
             job_url: run.origin.job_url.clone(),
             at: now,
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::{life, stale, today};
+use super::{aftermath, life, stale, story, today};
 use crate::domain::address::Address;
 use crate::domain::coordination::forecast::{ForecastRelation, forecast};
 use crate::domain::coordination::reservation::{Blocker, Claim, blockers};
@@ -13,6 +13,7 @@ use crate::domain::id::{RunId, StateId};
 use crate::domain::plan::changed::ChangedValue;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
+use crate::domain::run::event::RecordedEvent;
 use crate::domain::run::{Origin, Run};
 use crate::error::KlError;
 use crate::report::outlook::{Outlook, RunForecast};
@@ -25,8 +26,12 @@ use crate::store::model::{ApplyRecord, PlanOutcome, PlanRecord, ProjectRecord, R
 /// So many specs of other requests are compared with a plan.
 const MAX_FORECAST: u32 = 500;
 
-/// So many of the runs that began before the end of one are looked at for those that overlapped with it.
-const MAX_BESIDE: u32 = 50;
+/// So many runs are read at once to find those that overlapped with one; and so many of those that began before it are
+/// looked at.
+const BESIDE: u32 = 50;
+
+/// So many runs that began before the end of one are looked at for those that overlapped with it, the newest ones.
+const MAX_BESIDE: usize = 1000;
 
 /// So many versions of the footprint are shown.
 const MAX_HISTORY: u32 = 5;
@@ -332,18 +337,19 @@ async fn applied(store: &dyn Store, record: ApplyRecord) -> Result<ApplyView, Kl
         None => (None, Vec::new()),
     };
     let beside = match &run {
-        Some(run) => beside(store, run).await?,
+        Some(run) => beside(store, run, &events).await?,
         None => Vec::new(),
     };
-    let today = match &run {
-        Some(run) => today::look(store, run).await?,
-        None => None,
+    let (today, aftermath) = match &run {
+        Some(run) => (today::look(store, run).await?, aftermath::look(store, run, &events).await?),
+        None => (None, None),
     };
     Ok(ApplyView {
         run,
         events,
         beside,
         today,
+        aftermath,
         error: record.error,
         next: record.next,
         job_url: record.job_url,
@@ -351,16 +357,38 @@ async fn applied(store: &dyn Store, record: ApplyRecord) -> Result<ApplyView, Kl
     })
 }
 
-/// Other runs that overlapped in time with one, by their beginning.
-async fn beside(store: &dyn Store, run: &Run) -> Result<Vec<NearbyRun>, KlError> {
-    let before = run.ended_at.map(|end| (end, RunId(uuid::Uuid::max())));
-    let query = RunQuery { state: Some(run.state), before, limit: MAX_BESIDE, ..RunQuery::default() };
-    let others = store.run_page(&query).await?;
+/// Other runs that overlapped in time with one, by their beginning. Those beside which it got its reservations stand on its
+/// own timeline, however long before they had begun.
+async fn beside(store: &dyn Store, run: &Run, events: &[RecordedEvent]) -> Result<Vec<NearbyRun>, KlError> {
     let overlaps = |other: &Run| {
-        other.ended_at.is_none_or(|end| end > run.started_at) && run.ended_at.is_none_or(|end| other.started_at < end)
+        other.id != run.id
+            && other.ended_at.is_none_or(|end| end > run.started_at)
+            && run.ended_at.is_none_or(|end| other.started_at < end)
     };
-    let mut found: Vec<NearbyRun> =
-        others.into_iter().filter(|other| other.id != run.id && overlaps(other)).map(nearby).collect();
-    found.reverse();
+    let mut found: BTreeMap<RunId, NearbyRun> = BTreeMap::new();
+    let mut before = run.ended_at.map(|end| (end, RunId(uuid::Uuid::max())));
+    let (mut looked, mut earlier) = (0, 0);
+    while looked < MAX_BESIDE && earlier < BESIDE as usize {
+        let query = RunQuery { state: Some(run.state), before, limit: BESIDE, ..RunQuery::default() };
+        let page = store.run_page(&query).await?;
+        let Some(oldest) = page.last() else { break };
+        before = Some((oldest.started_at, oldest.id));
+        looked += page.len();
+        earlier += page.iter().filter(|other| other.started_at < run.started_at).count();
+        let last = page.len() < BESIDE as usize;
+        found.extend(page.into_iter().filter(overlaps).map(|other| (other.id, nearby(other))));
+        if last {
+            break;
+        }
+    }
+    for id in story::neighbours(events).filter(|id| *id != run.id).take(MAX_BESIDE) {
+        if !found.contains_key(&id)
+            && let Some(other) = story::found(store.run_find(id).await)?.filter(overlaps)
+        {
+            found.insert(id, nearby(other));
+        }
+    }
+    let mut found: Vec<NearbyRun> = found.into_values().collect();
+    found.sort_by_key(|other| (other.from, other.run));
     Ok(found)
 }

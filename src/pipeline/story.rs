@@ -36,7 +36,7 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
     let (came, later_cut) = later::came(store, &run, &apply.events).await?;
     for (one, nearby) in came {
         // One that is named as a neighbour on this run's own timeline was there before.
-        if !beside(&apply.events, one.run) {
+        if !neighbours(&apply.events).any(|before| before == one.run) {
             others.insert(one.run, nearby);
             later.push(one);
         }
@@ -76,12 +76,13 @@ pub(super) fn named(events: &[RecordedEvent]) -> (Vec<RunId>, Vec<String>) {
     (named, soft)
 }
 
-/// Whether a run got its reservations beside another one.
-fn beside(events: &[RecordedEvent], other: RunId) -> bool {
-    events.iter().any(|recorded| match &recorded.event {
-        RunEvent::Reserved { beside, .. } => beside.iter().any(|neighbour| neighbour.run == other),
-        _ => false,
-    })
+/// The runs beside which a run got its reservations.
+pub(super) fn neighbours(events: &[RecordedEvent]) -> impl Iterator<Item = RunId> {
+    let of = |recorded: &RecordedEvent| match &recorded.event {
+        RunEvent::Reserved { beside, .. } => beside.iter().map(|neighbour| neighbour.run).collect(),
+        _ => Vec::new(),
+    };
+    events.iter().flat_map(of)
 }
 
 /// The versions that a run made, compared with the spec. `recovered` are the versions that recoveries of the spec made.

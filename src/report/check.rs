@@ -217,8 +217,12 @@ fn apply_remarks(outcome: &ApplyView, spec: &PlanSpec) -> Vec<Annotation> {
     let Some(run) = &outcome.run else {
         return Vec::new();
     };
-    let kept: BTreeSet<String> = quarantined(outcome).into_iter().collect();
-    let unknown: BTreeSet<String> = in_flight(outcome).into_iter().collect();
+    let aftermath = outcome.aftermath.as_ref();
+    // What was recovered or dropped since is nothing that a line could be blamed for.
+    let open = aftermath.is_none_or(|aftermath| !aftermath.became.settled());
+    let kept: BTreeSet<String> = quarantined(outcome).into_iter().filter(|_| open).collect();
+    let unknown: BTreeSet<String> = in_flight(outcome).into_iter().filter(|_| open).collect();
+    let holder = aftermath.map_or(run.id, |aftermath| aftermath.run);
     let mut remarks = Vec::new();
     for entry in &spec.write {
         let address = entry.address.to_string();
@@ -232,14 +236,12 @@ fn apply_remarks(outcome: &ApplyView, spec: &PlanSpec) -> Vec<Annotation> {
                 format!("{address}: {title} (run {}), {}, {}.", blocker.reservation.run, told.since, told.until);
             Some((title, message))
         } else if unknown.contains(&address) {
-            let message = format!(
-                "kl was cut off while working on {address}: look at the provider, then `kl recover {}`.",
-                run.id
-            );
+            let message =
+                format!("kl was cut off while working on {address}: look at the provider, then `kl recover {holder}`.");
             Some((format!("cut off: {address}"), message))
         } else if kept.contains(&address) {
             let message =
-                format!("{address} has really changed, and the state does not know it: `kl recover {}`.", run.id);
+                format!("{address} has really changed, and the state does not know it: `kl recover {holder}`.");
             Some((format!("changed, not in the state: {address}"), message))
         } else {
             None

@@ -218,7 +218,7 @@ fn moment(story: &RunFacts, recorded: &RecordedEvent) -> Phrase {
             let told = story::finished(*success);
             line.then(Phrase::bare_sign(told.tone)).and(" ").then(told.phrase)
         }
-        event => match story::told_since(event, &story.apply.events) {
+        event => match story::told_since(event, story.apply.aftermath.as_ref()) {
             Some(told) => {
                 let sign = told.tone.sign();
                 let line = if sign.is_empty() { line } else { line.then(Phrase::bare_sign(told.tone)).and(" ") };
@@ -263,7 +263,7 @@ pub fn document(story: &RunFacts, shown: Shown) -> Value {
             "rows": slice.rows,
             "trunk_rows": slice.trunk,
             "targets": slice.targets,
-            "closure": spec.map(|spec| &spec.lane.closure),
+            "closure": spec.filter(|_| slice.lane == "narrow").map(|spec| &spec.lane.closure),
         })),
         "version": story.committed.last().map(document_of),
         "versions": story.committed.iter().map(document_of).collect::<Vec<_>>(),
@@ -272,6 +272,7 @@ pub fn document(story: &RunFacts, shown: Shown) -> Value {
         "error": run.error,
         "later": story.later,
         "later_cut": story.later_cut,
+        "aftermath": story.apply.aftermath,
         "conflict": run.conflict.iter().map(documents::blocker).collect::<Vec<_>>(),
         "events": events.iter().take(shown.limit).collect::<Vec<_>>(),
         "next_after": next.map(|last| last.seq),

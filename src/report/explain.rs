@@ -236,7 +236,7 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
             let after = duration(between(story.run.started_at, recorded.at));
             Told { tone: Tone::Quiet, phrase: Phrase::own(format!("Terraform began to apply {after} after the start")) }
         }
-        event => story::told_since(event, &story.apply.events)?,
+        event => story::told_since(event, story.apply.aftermath.as_ref())?,
     };
     Some(Point { topic, told, facts: facts::behind(story, event), seq: Some(recorded.seq) })
 }
@@ -316,6 +316,7 @@ pub fn document(story: &RunFacts) -> Value {
         "points": points,
         "later": story.later,
         "later_cut": story.later_cut,
+        "aftermath": story.apply.aftermath,
         "exactly_as_planned": story.fidelity().map(Fidelity::exact),
         "fidelity": story.fidelity(),
     })

@@ -21,7 +21,7 @@ use crate::domain::request::{ForgeKind, RequestPhase, RequestRef};
 use crate::domain::run::event::{ChangedRow, RowVersion};
 use crate::domain::run::{Origin, Tools};
 use crate::domain::state::Touched;
-pub(super) use runs::{apply, beginning, committed, conflicted, lost, merged, quarantined, run};
+pub(super) use runs::{aftermath, apply, beginning, committed, conflicted, lost, merged, quarantined, run};
 
 pub(super) const HEAD: &str = "4f2d91c07b3e5a6688d0c1b2a3f4e5d6c7b8a990";
 

@@ -8,6 +8,7 @@ use super::style::{bold, count, dim, duration, good, loud, warn};
 use crate::domain::id::{Actor, RunId};
 use crate::domain::plan::compare::Relation;
 use crate::domain::run::RunStatus;
+use crate::domain::run::aftermath::{Aftermath, Became};
 use crate::domain::run::event::{ChangedRow, Holder, RecordedEvent, RunEvent};
 
 /// So many rows are named in one line; the rest is counted.
@@ -105,23 +106,58 @@ pub fn taken_over(events: &[RecordedEvent]) -> Option<(RunId, &Actor)> {
 
 /// The sentence for an event of a timeline, in the light of what came after it.
 #[must_use]
-pub fn told_since(event: &RunEvent, timeline: &[RecordedEvent]) -> Option<Told> {
-    match (event, taken_over(timeline)) {
-        (RunEvent::InFlight { addresses }, Some((by, actor))) => {
+pub fn told_since(event: &RunEvent, aftermath: Option<&Aftermath>) -> Option<Told> {
+    match (event, aftermath) {
+        (RunEvent::InFlight { addresses }, Some(aftermath)) if aftermath.became.looked_at() => {
             let phrase = Phrase::own("Cut off while working on ").names(addresses, MAX_NAMED);
-            Some(Told { tone: Tone::Careful, phrase: phrase.then(found_out(by, actor)) })
+            Some(Told { tone: Tone::Careful, phrase: phrase.then(found_out(aftermath)) })
         }
+        (RunEvent::TakenOver { by, actor }, Some(aftermath)) => Some(taken_over(*by, actor, aftermath)),
         _ => told(event),
     }
 }
 
 /// `; the recovery by judy has looked what became of it: kl explain RUN`.
 #[must_use]
-pub fn found_out(by: RunId, actor: &Actor) -> Phrase {
+pub fn found_out(aftermath: &Aftermath) -> Phrase {
     Phrase::own("; the recovery by ")
-        .strong(actor.0.clone())
+        .strong(aftermath.actor.0.clone())
         .and(" has looked what became of it: ")
-        .name(format!("kl explain {by}"))
+        .name(format!("kl explain {}", aftermath.run))
+}
+
+/// That a recovery has taken over what a run left, and what came of that.
+fn taken_over(by: RunId, actor: &Actor, aftermath: &Aftermath) -> Told {
+    let (tone, what, then) = match &aftermath.became {
+        Became::Recovered { left, .. } if left.is_empty() => (Tone::Good, "Recovered: what it left was", String::new()),
+        Became::Recovered { left, .. } => {
+            let rows = count(left.len(), "row");
+            let then = format!("; {rows} left as the state has them, because somebody else had changed them since");
+            (Tone::Careful, "Recovered in part: what it left was", then)
+        }
+        Became::Forgotten => (Tone::Good, "What it left was", String::new()),
+        Became::UnderWay => (Tone::Waits, "What it left is being", String::new()),
+        Became::Kept => {
+            let then = format!("; it is not in the state yet, and stays reserved: kl recover {}", aftermath.run);
+            (Tone::Alarm, "What it left was", then)
+        }
+        Became::Dropped => {
+            (Tone::Alarm, "What it left was", ", and then dropped: its real objects are nobody's".to_owned())
+        }
+    };
+    let phrase = handed(what, by, actor);
+    let phrase = if aftermath.run == by {
+        phrase
+    } else {
+        let Aftermath { run, actor, .. } = aftermath;
+        phrase.and(", and after that by ").strong(actor.0.clone()).and(", run ").name(run.to_string())
+    };
+    Told { tone, phrase: phrase.and(then) }
+}
+
+/// `What it left was taken over by judy, run …`.
+fn handed(what: &str, by: RunId, actor: &Actor) -> Phrase {
+    Phrase::own(format!("{what} taken over by ")).strong(actor.0.clone()).and(", run ").name(by.to_string())
 }
 
 fn rows(all: &[ChangedRow]) -> Vec<String> {
@@ -250,13 +286,7 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         RunEvent::Recovers { of } => {
             say(Tone::Quiet, Phrase::own("Taking over what run ").name(of.to_string()).and(" left"))
         }
-        RunEvent::TakenOver { by, actor } => say(
-            Tone::Good,
-            Phrase::own("Recovered: what it left was taken over by ")
-                .strong(actor.0.clone())
-                .and(", run ")
-                .name(by.to_string()),
-        ),
+        RunEvent::TakenOver { by, actor } => say(Tone::Careful, handed("What it left was", *by, actor)),
         RunEvent::Discarded { by, freed } => say(
             Tone::Alarm,
             Phrase::own("Dropped by ").strong(by.0.clone()).and(format!(

@@ -10,6 +10,7 @@ use crate::domain::id::{Actor, RunId, Serial, SpecId, StateName};
 pub use crate::domain::plan::changed::ChangedValue;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::request::{RequestPhase, RequestRef};
+use crate::domain::run::aftermath::Aftermath;
 use crate::domain::run::again::Again;
 use crate::domain::run::event::RecordedEvent;
 use crate::domain::run::{Run, RunStatus};
@@ -153,6 +154,8 @@ pub struct ApplyView {
     pub next: Vec<String>,
     /// What has become of it by now, where it did not go through; none for others.
     pub today: Option<Today>,
+    /// What has become of what it left half-done; none where nobody has done anything about all of that.
+    pub aftermath: Option<Aftermath>,
     /// The job's page.
     pub job_url: Option<String>,
     /// When.

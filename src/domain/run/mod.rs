@@ -1,5 +1,6 @@
 //! Runs: what kl did to a state, by whom, for whom, and how it went.
 
+pub mod aftermath;
 pub mod again;
 mod changed_row;
 pub mod event;

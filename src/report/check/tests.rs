@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 
 use super::*;
 use crate::domain::coordination::reservation::HeldAs;
+use crate::domain::run::aftermath::Became;
 use crate::report::fixture::{self, blocker, changed_row};
 use crate::report::view::RequestView;
 
@@ -75,6 +76,23 @@ fn a_failed_apply_marks_what_it_left_behind() {
     assert_eq!(check.title, "The run was lost: its lease ended while it was at work");
     let lines: Vec<(&str, u32)> = check.annotations.iter().map(|remark| (remark.path.as_str(), remark.line)).collect();
     assert_eq!(lines, [("modules/nat/main.tf", 3), ("modules/nat/main.tf", 9)]);
+}
+
+#[test]
+fn what_was_recovered_or_dropped_since_is_blamed_on_no_line() {
+    let mut view = fixture::lost();
+    let after = |view: &mut RequestView, became| {
+        view.projects[0].apply.as_mut().unwrap().aftermath = Some(fixture::aftermath(became));
+        applied(view)
+    };
+    for became in [Became::Recovered { serial: None, left: Vec::new() }, Became::Dropped, Became::Forgotten] {
+        assert_eq!(after(&mut view, became).annotations, []);
+    }
+    // A recovery that died has it now.
+    let check = after(&mut view, Became::Kept);
+    let recover = format!("`kl recover {}`", fixture::run_id(9));
+    assert_eq!(check.annotations.len(), 2);
+    assert!(check.annotations.iter().all(|remark| remark.message.contains(&recover)), "{check:?}");
 }
 
 #[test]

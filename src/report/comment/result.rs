@@ -3,8 +3,10 @@
 use super::near;
 use super::place::{self, Place};
 use super::status::{Settled, Status, in_flight, quarantined};
+use crate::domain::id::RunId;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::redact::credentials::scrubbed;
+use crate::domain::run::aftermath::{Aftermath, Became};
 use crate::domain::run::again::Again;
 use crate::domain::run::event::{RecordedEvent, ResourceStep, RunEvent};
 use crate::domain::run::{Run, RunKind, RunStatus};
@@ -76,6 +78,9 @@ pub fn sentence(apply: &ApplyView, status: &Status, spec: Option<&PlanSpec>) -> 
         Status::Settled(Settled::TakenOver) => Inline::own(
             "**The apply failed half-way**, and a recovery has taken over what it had done; the state is in step.",
         ),
+        Status::Settled(Settled::InPart) => Inline::own(
+            "**The apply failed half-way**, and a recovery has taken over what it had done, but for what somebody else had changed since.",
+        ),
         Status::Settled(Settled::Discarded) => Inline::own(
             "**The apply failed half-way**, and the record of what it had done was dropped; the rows are free.",
         ),
@@ -136,19 +141,25 @@ fn left_behind(apply: &ApplyView, status: &Status) -> Option<Node> {
     }
     if !unknown.is_empty() {
         let phrase = Phrase::own("Cut off while working on ").names(&unknown, NAMED);
-        let phrase = match story::taken_over(&apply.events) {
-            Some((by, actor)) => phrase.then(story::found_out(by, actor)),
+        let phrase = match apply.aftermath.as_ref().filter(|aftermath| aftermath.became.looked_at()) {
+            Some(aftermath) => phrase.then(story::found_out(aftermath)),
             None => phrase.and(": whether they exist is known to the provider only"),
         };
         lines.push(phrase.markdown());
+    }
+    if let Some(Aftermath { became: Became::Recovered { left, .. }, .. }) = &apply.aftermath
+        && !left.is_empty()
+    {
+        let event = RunEvent::NotRecovered { rows: left.clone() };
+        lines.extend(story::told(&event).map(|told| told.phrase.markdown()));
     }
     (!lines.is_empty()).then(|| Node::block(Rank::Vital, "object left behind", Block::list(&lines)))
 }
 
 /// What to do now: what kl was told, else what follows from the result.
 fn next(apply: &ApplyView, status: &Status) -> Option<Node> {
-    // What the job was told to do has been done since.
-    let settled = matches!(status, Status::Settled(_)) || made(apply, status).is_some();
+    // What the job was told to do has been done since, or begun.
+    let settled = apply.aftermath.is_some() || made(apply, status).is_some();
     let steps = if apply.next.is_empty() || settled { advice(apply, status) } else { apply.next.clone() };
     (!steps.is_empty()).then(|| {
         let lines: Vec<Inline> = steps.iter().map(|step| Inline::hint(step)).collect();
@@ -180,6 +191,11 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
             let seen = format!("`kl show {id}` tells what changed, and by whom; nothing is left to clean up");
             hints.map(str::to_owned).chain([seen]).collect()
         }
+        Status::Settled(Settled::InPart) => vec![
+            "Run the job again, or plan again, for what is left to do".to_owned(),
+            "Compare what was not recovered with the real objects: `kl refresh` takes over what they are by now"
+                .to_owned(),
+        ],
         Status::Settled(_) => vec!["Run the job again, or plan again, for what is left to do".to_owned()],
         Status::Lost if !reserved(apply) => vec!["Run the job again; nothing is left to clean up".to_owned()],
         Status::Lost if quarantined(apply).is_empty() => {
@@ -191,11 +207,7 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
                 "Where it does, run the job again; nothing is left to clean up".to_owned(),
             ]
         }
-        Status::Quarantined | Status::Lost => vec![
-            format!("`kl recover {id}` takes what was really changed into the state, and frees it"),
-            format!("`kl recover {id} --discard` frees it without that, once the objects are cleaned up by hand"),
-            format!("`kl show {id}` shows every step; running the job again recovers first, and then goes on"),
-        ],
+        Status::Quarantined | Status::Lost => kept(apply, id),
         Status::Failed | Status::Aborted if run.kind == RunKind::Plain => after_plain(apply, run),
         Status::Failed | Status::Aborted => vec![
             "Run the job again when the cause is gone; nothing is left to clean up".to_owned(),
@@ -216,6 +228,25 @@ fn after_plain(apply: &ApplyView, run: &Run) -> Vec<String> {
         "Run it again when the cause is gone; nothing is left to clean up"
     };
     vec![first.to_owned(), format!("`kl show {}` shows every step", run.id)]
+}
+
+/// What to do about what is kept reserved: by a run itself, or by a recovery that has taken it over.
+fn kept(apply: &ApplyView, run: RunId) -> Vec<String> {
+    let id = match &apply.aftermath {
+        Some(Aftermath { run, actor, became: Became::UnderWay, .. }) => {
+            return vec![format!(
+                "Run {run} by {actor} is taking over what was really changed: wait for it; if it is dead, `kl abort {run}` \
+                 ends it, and `kl recover {run}` goes on from there"
+            )];
+        }
+        Some(aftermath) => aftermath.run,
+        None => run,
+    };
+    vec![
+        format!("`kl recover {id}` takes what was really changed into the state, and frees it"),
+        format!("`kl recover {id} --discard` frees it without that, once the objects are cleaned up by hand"),
+        format!("`kl show {run}` shows every step; running the job again recovers first, and then goes on"),
+    ]
 }
 
 /// That the change was made after all, where nothing of this run is left to be recovered.
@@ -273,7 +304,7 @@ fn timeline(apply: &ApplyView, place: &Place) -> Option<Node> {
     }
     let mut table = Table::new(&["After", "Step"]);
     for recorded in &apply.events {
-        if let Some(told) = story::told_since(&recorded.event, &apply.events) {
+        if let Some(told) = story::told_since(&recorded.event, apply.aftermath.as_ref()) {
             let sign = match told.tone.sign() {
                 "" => Inline::default(),
                 sign => Inline::own(sign).own_and(" "),
@@ -296,7 +327,10 @@ fn timeline(apply: &ApplyView, place: &Place) -> Option<Node> {
                 .and(&place::run(other.run))
                 .own_and(")")
         });
-        let line = Inline::own("At work on the same state at the same time: ").and(&Inline::join(others, "; "));
+        let more = apply.beside.len().saturating_sub(BARS);
+        let more = (more > 0).then(|| Inline::text(&format!("and {more} more")));
+        let line = Inline::own("At work on the same state at the same time: ");
+        let line = line.and(&Inline::join(others.chain(more), "; "));
         nodes.push(Node::block(Rank::Background, "note", Block::paragraph(&line)));
     }
     Some(Node::details("Timeline of the run", nodes))

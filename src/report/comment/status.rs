@@ -4,6 +4,7 @@ use crate::domain::coordination::forecast::ForecastRelation;
 use crate::domain::coordination::reservation::Blocker;
 use crate::domain::request::RequestPhase;
 use crate::domain::run::RunStatus;
+use crate::domain::run::aftermath::Became;
 use crate::domain::run::event::RunEvent;
 use crate::report::conflict;
 use crate::report::view::{ApplyView, PlanView, PlannedView, ProjectView};
@@ -58,6 +59,8 @@ pub enum Status {
 pub enum Settled {
     /// A recovery has taken it over.
     TakenOver,
+    /// A recovery has taken it over, but for rows that somebody else had changed since.
+    InPart,
     /// It was dropped.
     Discarded,
 }
@@ -146,7 +149,7 @@ impl Status {
             | Self::Waiting
             | Self::Applying
             | Self::Applied(_) => Loudness::Calm,
-            Self::Near | Self::Blocked(_) | Self::Settled(_) => Loudness::Careful,
+            Self::Near | Self::Blocked(_) | Self::Settled(Settled::TakenOver | Settled::Discarded) => Loudness::Careful,
             _ => Loudness::Loud,
         }
     }
@@ -157,8 +160,8 @@ impl Status {
         match self {
             Self::Dropped | Self::NoChanges | Self::Closed => "⚪",
             Self::Ready => "🟢",
-            Self::Near | Self::Settled(_) => "🟡",
-            Self::Blocked(_) => "🟠",
+            Self::Near | Self::Settled(Settled::TakenOver | Settled::Discarded) => "🟡",
+            Self::Blocked(_) | Self::Settled(Settled::InPart) => "🟠",
             Self::Stale | Self::Refused => "🔴",
             Self::Waiting | Self::Applying => "🔵",
             Self::Applied(_) => "✅",
@@ -191,6 +194,9 @@ impl Status {
             Self::Failed => "the apply failed".to_owned(),
             Self::Quarantined => "the apply failed half-way, some objects have changed".to_owned(),
             Self::Settled(Settled::TakenOver) => "the apply failed half-way, what it had done was recovered".to_owned(),
+            Self::Settled(Settled::InPart) => {
+                "the apply failed half-way, what it had done was recovered in part".to_owned()
+            }
             Self::Settled(Settled::Discarded) => "the apply failed half-way, its record was dropped".to_owned(),
             Self::Lost => "the run was lost: its lease ended while it was at work".to_owned(),
             Self::Aborted => "the run was ended from outside".to_owned(),
@@ -214,6 +220,12 @@ fn settled(apply: &ApplyView) -> Option<Settled> {
         _ => None,
     });
     last.flatten()
+    match &apply.aftermath.as_ref()?.became {
+        Became::Recovered { left, .. } if !left.is_empty() => Some(Settled::InPart),
+        Became::Recovered { .. } | Became::Forgotten => Some(Settled::TakenOver),
+        Became::Dropped => Some(Settled::Discarded),
+        Became::Kept | Became::UnderWay => None,
+    }
 }
 
 /// What a run changed for real without a commit, as far as nobody has put it in order since.

@@ -7,10 +7,11 @@ use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::id::Serial;
 use crate::domain::plan::action::Action;
 use crate::domain::run::RunStatus;
+use crate::domain::run::aftermath::Became;
 use crate::domain::run::event::RunEvent;
 use crate::report::fixture::{self, Plan, at, blocker, changed_row, planned, project, request};
 use crate::report::markdown::tests::{read, shape};
-use crate::report::view::PlannedView;
+use crate::report::view::{NearbyRun, PlannedView};
 
 fn github(view: &RequestView) -> String {
     comment(view, ForgeKind::Github)
@@ -130,22 +131,44 @@ fn after_the_merge_a_failure_that_left_objects() {
 
 #[test]
 fn after_the_merge_a_failure_that_was_put_in_order() {
-    let view = |settled: RunEvent| {
+    let view = |became: Became| {
         let mut events = fixture::beginning();
         events.push((700, RunEvent::ApplyStarted));
         events.push((701, RunEvent::Quarantined { addresses: vec!["aws_vpc.main".to_owned()] }));
-        events.push((800, settled));
+        let taken_over = RunEvent::TakenOver { by: fixture::run_id(9), actor: fixture::actor("erin") };
+        let dropped = RunEvent::Discarded { by: fixture::actor("erin"), freed: 1 };
+        events.push((800, if became == Became::Dropped { dropped } else { taken_over }));
         let mut outcome = fixture::apply(fixture::run(RunStatus::Failed), events);
         outcome.next = vec!["run `kl recover 1`, then run the job again".to_owned()];
+        outcome.aftermath = Some(fixture::aftermath(became));
         github(&fixture::merged(outcome))
     };
-    let by = crate::domain::id::Actor("erin".to_owned());
-    let recovery = crate::domain::id::RunId(uuid::Uuid::from_u128(9));
-    let recovered = view(RunEvent::TakenOver { by: recovery, actor: by.clone() });
-    let dropped = view(RunEvent::Discarded { by, freed: 1 });
-    for (text, told) in [(&recovered, "a recovery has taken over"), (&dropped, "its record was dropped")] {
+    let recovered = |left| view(Became::Recovered { serial: Some(Serial(50)), left });
+    let whole = recovered(Vec::new());
+    let part = recovered(vec![changed_row("aws_vpc.main")]);
+    let dropped = view(Became::Dropped);
+    for (text, told) in [
+        (&whole, "a recovery has taken over what it had done; the state is in step"),
+        (&part, "recovered in part"),
+        (&dropped, "its record was dropped"),
+    ] {
         assert!(text.contains(told) && !text.contains("kl recover"), "{text}");
     }
+    assert!(part.contains("Not recovered, because it was changed since: `aws_vpc.main") && !part.contains("in step"));
+
+    // One that died, or goes on, has put nothing in order yet.
+    let (kept, under_way) = (view(Became::Kept), view(Became::UnderWay));
+    for text in [&kept, &under_way] {
+        assert!(text.contains("the apply failed half-way, some objects have changed"), "{text}");
+        assert!(!text.contains("Recovered") && !text.contains("in step") && !text.contains("kl recover 1`"), "{text}");
+    }
+    let recovery = fixture::run_id(9);
+    assert!(kept.contains(&format!("`kl recover {recovery}` takes what was really changed into the state")), "{kept}");
+    assert!(kept.contains("it is not in the state yet, and stays reserved"), "{kept}");
+    assert!(
+        under_way.contains(&format!("Run {recovery} by erin is taking over what was really changed")),
+        "{under_way}"
+    );
 }
 
 #[test]
@@ -170,6 +193,17 @@ fn after_the_merge_of_what_a_recovery_had_brought_in() {
     let told =
         "There was nothing to do: an earlier apply of the spec had done all of it, and was recovered as serial 42.";
     assert!(text.contains(told), "{text}");
+}
+
+#[test]
+fn of_many_who_were_at_work_the_rest_is_counted() {
+    let mut outcome = fixture::apply(fixture::run(RunStatus::Committed), fixture::beginning());
+    let first = outcome.beside[0].clone();
+    outcome.beside = (0..15).map(|number| NearbyRun { run: fixture::run_id(100 + number), ..first.clone() }).collect();
+    let text = github(&fixture::merged(outcome));
+    let (_, line) = text.split_once("At work on the same state at the same time: ").unwrap();
+    let line = line.lines().next().unwrap();
+    assert!(line.matches("bob").count() == 12 && line.ends_with("; and 3 more"), "{line}");
 }
 
 #[test]

@@ -4,11 +4,12 @@ use super::*;
 use crate::domain::address::Address;
 use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::plan::action::Action;
+use crate::domain::run::aftermath::{Aftermath, Became};
 use crate::domain::run::again::Again;
 use crate::domain::run::event::{Holder, ResourceStep};
 use crate::domain::run::fidelity::fidelity;
 use crate::domain::state::{RowKey, Touched};
-use crate::report::fixture::{Plan, actor, apply, beginning, blocker, changed_row, entry, run, run_id};
+use crate::report::fixture::{Plan, actor, apply, at, beginning, blocker, changed_row, entry, run, run_id};
 use crate::report::view::{Made, Today};
 
 fn facts(run: Run, events: Vec<(i64, RunEvent)>) -> RunFacts {
@@ -84,8 +85,26 @@ fn what_a_recovery_has_looked_at_is_no_alarm_any_more() {
     let text = told(&facts(run(RunStatus::Failed), vec![cut()]));
     assert!(text.contains("! Cut off while working on aws_vpc.main: look at the provider"), "{text}");
     let taken = (700, RunEvent::TakenOver { by: run_id(12), actor: actor("judy") });
-    let story = facts(run(RunStatus::Failed), vec![cut(), taken]);
+    let mut story = facts(run(RunStatus::Failed), vec![cut(), taken]);
+    let after =
+        |run: u128, who: &str, became| Some(Aftermath { run: run_id(run), actor: actor(who), at: at(700), became });
+    // A recovery that died has looked at nothing.
+    story.apply.aftermath = after(13, "bob", Became::Kept);
     let text = told(&story);
+    let line = format!(
+        "! What it left was taken over by judy, run {}, and after that by bob, run {}; it is not in the state yet, and \
+         stays reserved: kl recover {}",
+        run_id(12),
+        run_id(13),
+        run_id(13)
+    );
+    assert!(text.contains(&line) && text.contains("look at the provider") && !text.contains("Recovered"), "{text}");
+    story.apply.aftermath = after(12, "judy", Became::Recovered { serial: Some(Serial(50)), left: Vec::new() });
+    let text = told(&story);
+    assert!(
+        text.contains(&format!("✓ Recovered: what it left was taken over by judy, run {}\n", run_id(12))),
+        "{text}"
+    );
     let line = format!(
         "Cut off while working on aws_vpc.main; the recovery by judy has looked what became of it: kl explain {}",
         run_id(12)

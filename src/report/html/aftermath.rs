@@ -9,6 +9,7 @@ use super::view::RunView;
 use crate::domain::coordination::reservation::{HeldAs, Reservation};
 use crate::domain::id::{Actor, RunId};
 use crate::domain::run::RunStatus;
+use crate::domain::run::aftermath::{Aftermath, Became};
 use crate::domain::run::again::{Again, again, settles};
 use crate::domain::run::event::{ChangedRow, RowVersion};
 use crate::report::phrase::Phrase;
@@ -305,50 +306,40 @@ impl Book<'_> {
         (Told { tone, phrase }, false)
     }
 
-    /// What became of objects that were changed without a commit, as the run's own timeline has it.
+    /// What became of objects that were changed without a commit.
     fn cleaned_up(&self, view: &RunView) -> (Told, bool) {
+        let kept = |by: RunId| {
+            let phrase = Phrase::own("Still kept reserved; ")
+                .name(format!("kl recover {by}"))
+                .and(" takes over what was really changed");
+            (Told { tone: Tone::Alarm, phrase }, true)
+        };
         let id = view.run.id;
         if self.standing.iter().any(|one| one.run == id && one.held_as == HeldAs::Quarantine) {
-            let phrase = Phrase::own("Still kept reserved; ")
-                .name(format!("kl recover {id}"))
-                .and(" takes over what was really changed");
-            return (Told { tone: Tone::Alarm, phrase }, true);
+            return kept(id);
         }
-        if let Some((at, by)) = &view.dropped {
-            let phrase = Phrase::own("Dropped at ").then(cells::time(*at)).and(" by ").strong(by.0.clone());
-            return (Told { tone: Tone::Careful, phrase: phrase.and(": its real objects are nobody's") }, false);
-        }
-        match &view.taken_over {
-            Some((by, actor)) => self.recovery(*by, actor),
-            None => (Told { tone: Tone::Good, phrase: Phrase::own("Freed since") }, false),
-        }
-    }
-
-    /// What became of a recovery. One that was cut off has left what it took over to the next.
-    fn recovery(&self, run: RunId, actor: &Actor) -> (Told, bool) {
-        let by = |phrase: Phrase| phrase.and(" by ").strong(actor.0.clone());
-        let Some(recovery) = self.find(run) else {
-            return (
-                Told { tone: Tone::Good, phrase: by(Phrase::own("Taken over")).and(", run ").name(run.to_string()) },
-                false,
-            );
+        let done = |tone, phrase| (Told { tone, phrase }, false);
+        let Some(Aftermath { run, actor, at, became }) = &view.aftermath else {
+            return done(Tone::Good, Phrase::own("Freed since"));
         };
-        let at = cells::time(recovery.run.started_at);
-        match (recovery.run.status, recovery.run.result_serial) {
-            (_, Some(serial)) => {
-                let phrase = Phrase::own("Recovered at ").then(at).and(format!(" as serial {serial}"));
-                (Told { tone: Tone::Good, phrase: by(phrase) }, false)
+        let told = |what: &str| Phrase::own(what).then(cells::time(*at));
+        let by = |phrase: Phrase| phrase.and(" by ").strong(actor.0.clone());
+        match became {
+            Became::Kept => kept(*run),
+            Became::UnderWay => done(Tone::Waits, by(told("Being recovered since "))),
+            Became::Recovered { serial, left } => {
+                let phrase = match serial {
+                    Some(serial) => by(told("Recovered at ").and(format!(" as serial {serial}"))),
+                    None => by(told("Recovered at ")).and("; there was nothing to take over"),
+                };
+                if left.is_empty() {
+                    return done(Tone::Good, phrase);
+                }
+                let rows = format!("; {} left as the state had them: ", count(left.len(), "row"));
+                done(Tone::Careful, phrase.and(rows).name(format!("kl explain {run}")))
             }
-            (RunStatus::Noop, None) => {
-                let phrase = by(Phrase::own("Recovered at ").then(at)).and("; there was nothing to take over");
-                (Told { tone: Tone::Good, phrase }, false)
-            }
-            (status, None) if !status.ended() => {
-                let phrase = by(Phrase::own("Being recovered since ").then(at)).and(": ").then(cells::status(status));
-                (Told { tone: Tone::Waits, phrase }, false)
-            }
-            // Its own timeline says who came next; a run is taken over by later ones only.
-            _ => self.cleaned_up(recovery),
+            Became::Dropped => done(Tone::Careful, by(told("Dropped at ")).and(": its real objects are nobody's")),
+            Became::Forgotten => done(Tone::Good, by(Phrase::own("Taken over")).and(", run ").name(run.to_string())),
         }
     }
 }

@@ -8,10 +8,11 @@ use super::*;
 use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::{Claim, HeldAs};
 use crate::domain::id::SpecId;
+use crate::domain::run::aftermath::{Aftermath, Became};
 use crate::domain::run::again::{Again, again};
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::fidelity::Fidelity;
-use crate::domain::run::{Origin, Run, RunKind, RunStatus};
+use crate::domain::run::{Origin, Run, RunStatus};
 use crate::report::explain::{Committed, RunFacts};
 use crate::report::fixture::{actor, apply, at, beginning, blocker, changed_row, run, run_id};
 use crate::report::story::Tone;
@@ -227,29 +228,28 @@ fn what_was_left_behind_is_loud_until_it_is_recovered() {
         all[0].became.phrase.bare(),
         format!("Still kept reserved; kl recover {} takes over what was really changed", run_id(2))
     );
-    let taken = |run: u128, by: u128, event: i64| {
-        let event = (event, RunEvent::TakenOver { by: run_id(by), actor: actor("bob") });
-        view(of(run, 100 * i64::try_from(run).unwrap(), RunStatus::Failed), vec![(105, left.clone()), event])
+    let taken = |seconds: i64, who: &str, became: Became| {
+        let mut facts = facts(of(2, 100, RunStatus::Failed), vec![(105, left.clone())]);
+        facts.apply.aftermath = Some(Aftermath { run: run_id(4), actor: actor(who), at: at(seconds), became });
+        let meeting = met(&[RunView::of(&facts)]).pop().unwrap();
+        (meeting.became.phrase.bare(), meeting.became.tone, meeting.open)
     };
-    let recovery = |run: u128, status: RunStatus| {
-        let mut recovery = of(run, 100 * i64::try_from(run).unwrap(), status);
-        recovery.kind = RunKind::Recover;
-        view(recovery, Vec::new())
-    };
+    let recovered = |serial: Option<i64>, left| Became::Recovered { serial: serial.map(Serial), left };
     let done = "Recovered at 2026-03-09 14:06:40 UTC as serial 50 by bob";
-    // Another recovery of the same spec is none of this run's.
-    let runs = [taken(2, 4, 400), recovery(3, RunStatus::Committed), recovery(4, RunStatus::Committed)];
-    let first = met(&runs).pop().unwrap();
-    assert_eq!((first.became.phrase.bare().as_str(), first.open), (done, false));
-    // The first recovery was cut off, and another one went on.
-    let runs = [taken(2, 3, 300), taken(3, 4, 400), recovery(4, RunStatus::Committed)];
-    assert!(met(&runs).iter().all(|meeting| meeting.became.phrase.bare() == done));
-    let runs = [taken(2, 3, 300), recovery(3, RunStatus::Noop)];
-    assert!(became(&runs).1.ends_with("by bob; there was nothing to take over"));
-    let dropped = (700, RunEvent::Discarded { by: actor("carol"), freed: 1 });
-    let runs = [view(of(2, 100, RunStatus::Failed), vec![(105, left.clone()), dropped])];
-    assert_eq!(met(&runs)[0].became.tone, Tone::Careful);
-    assert_eq!(became(&runs).1, "Dropped at 2026-03-09 14:11:40 UTC by carol: its real objects are nobody's");
+    assert_eq!(taken(400, "bob", recovered(Some(50), Vec::new())), (done.to_owned(), Tone::Good, false));
+    let (text, tone, _) = taken(400, "bob", recovered(Some(50), vec![changed_row("aws_vpc.main")]));
+    let part = format!("{done}; 1 row left as the state had them: kl explain {}", run_id(4));
+    assert_eq!((text, tone), (part, Tone::Careful));
+    assert!(taken(300, "bob", recovered(None, Vec::new())).0.ends_with("by bob; there was nothing to take over"));
+    // A recovery that died keeps what it had taken over.
+    let (text, tone, open) = taken(300, "bob", Became::Kept);
+    let kept = format!("Still kept reserved; kl recover {} takes over what was really changed", run_id(4));
+    assert_eq!((text, tone, open), (kept, Tone::Alarm, true));
+    assert_eq!(taken(300, "bob", Became::UnderWay).1, Tone::Waits);
+    let (text, tone, _) = taken(700, "carol", Became::Dropped);
+    let dropped = "Dropped at 2026-03-09 14:11:40 UTC by carol: its real objects are nobody's";
+    assert_eq!((text.as_str(), tone), (dropped, Tone::Careful));
+    assert!(taken(300, "bob", Became::Forgotten).0.starts_with("Taken over by bob, run "));
     assert_eq!(became(&[failed()]).1, "Freed since");
 }
 

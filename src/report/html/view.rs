@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::embed;
 use crate::domain::coordination::reservation::AccessMode;
-use crate::domain::id::{Actor, RunId, StateName};
+use crate::domain::id::{RunId, StateName};
 use crate::domain::request::{ForgeKind, RequestRef};
+use crate::domain::run::aftermath::Aftermath;
 use crate::domain::run::event::{ChangedRow, RunEvent};
 use crate::domain::run::fidelity::Fidelity;
 use crate::domain::run::{Origin, Run, RunStatus};
@@ -39,10 +40,8 @@ pub struct RunView {
     pub(super) reclaimed: Vec<RunId>,
     /// What it had changed for real without a commit.
     pub(super) left: Vec<String>,
-    /// Who took that over last, by which run.
-    pub(super) taken_over: Option<(RunId, Actor)>,
-    /// Who dropped it, and when.
-    pub(super) dropped: Option<(DateTime<Utc>, Actor)>,
+    /// What has become of that.
+    pub(super) aftermath: Option<Aftermath>,
     /// Whether it committed exactly what was planned, where that can be told.
     pub(super) exact: Option<bool>,
     /// What it wrote, or wanted to write.
@@ -76,8 +75,7 @@ impl RunView {
             replanned: None,
             reclaimed: Vec::new(),
             left: Vec::new(),
-            taken_over: None,
-            dropped: None,
+            aftermath: facts.apply.aftermath.clone(),
             exact: facts.fidelity().map(Fidelity::exact),
             writes: Vec::new(),
             reads: Vec::new(),
@@ -113,8 +111,6 @@ impl RunView {
             RunEvent::Replanned { relation, .. } => self.replanned = Some(relation.replace('_', " ")),
             RunEvent::Reclaimed { from } => self.reclaimed.push(*from),
             RunEvent::Quarantined { addresses } => self.left.extend(addresses.iter().cloned()),
-            RunEvent::TakenOver { by, actor } => self.taken_over = Some((*by, actor.clone())),
-            RunEvent::Discarded { by, .. } => self.dropped = Some((at, by.clone())),
             _ => {}
         }
     }

@@ -1,6 +1,8 @@
 //! Mishaps at every step of what ends a run from outside, and of what takes over what it did: the same command again
 //! brings it to its end.
 
+use serde_json::json;
+
 use super::{Lab, World, meets, mishaps};
 use crate::harness::database::Database;
 use crate::harness::kl::Kl;
@@ -8,6 +10,7 @@ use crate::harness::kl::Kl;
 on_both_databases!(
     a_mishap_at_any_step_of_an_abort,
     a_mishap_at_any_step_of_a_recovery_by_hand,
+    a_recovery_that_died_is_told_as_one,
     a_mishap_at_any_step_of_a_discard,
 );
 
@@ -94,6 +97,43 @@ fn a_mishap_at_any_step_of_a_recovery_by_hand(database: &Database) {
         recovered(world, &run, mishap);
         world.comes_back(mishap);
     });
+}
+
+/// Who left something, who took it over and died, and who brought it in: told the same way everywhere, by what became of it.
+fn a_recovery_that_died_is_told_as_one(database: &Database) {
+    let lab = Lab::new(database);
+    let world = lab.world("left");
+    let failed = world.failed();
+    let kl = |args: &[&str]| lab.site.kl().args(args.iter().copied()).exits(0).stdout;
+    let explained = || kl(&["explain", &failed]);
+    assert_eq!(meets(world.on("recover", &failed).args(["--actor", "ann"]), "store/commit the run/begin#1=kill"), None);
+    let died = world.run("reserved");
+    let text = explained();
+    assert!(text.contains(&format!("… What it left is being taken over by ann, run {died}\n")), "{text}");
+    assert!(text.contains(&format!("`kl abort {died}` ends it")) && !text.contains("Recovered"), "{text}");
+
+    drop(world.on("abort", &died).exits(0));
+    let text = explained();
+    let left =
+        format!("! What it left was taken over by ann, run {died}; it is not in the state yet, and stays reserved");
+    assert!(text.contains(&left) && !text.contains("Recovered"), "{text}");
+    assert!(text.contains(&format!("`kl recover {died}` takes what was really changed")), "{text}");
+    assert!(kl(&["status"]).contains("quarantined by ann"));
+    let page = || kl(&["report", "--out", "-"]);
+    let kept = format!("kl recover {died}");
+    assert!(page().contains(&kept));
+
+    drop(world.on("recover", &died).args(["--actor", "ben"]).exits(0));
+    let text = explained();
+    let (ann, ben) =
+        (format!("taken over by ann, run {died}, and after that by ben, run "), "✓ Recovered: what it left was ");
+    assert!(text.contains(&format!("{ben}{ann}")) && !text.contains("kl recover"), "{text}");
+    let shown = lab.site.kl().args(["show", &failed, "--format", "json"]).exits(0).json();
+    let aftermath = &shown["aftermath"];
+    assert_eq!((&aftermath["became"], &aftermath["actor"]), (&json!("recovered"), &json!("ben")), "{aftermath}");
+    assert_eq!(aftermath["serial"], 1);
+    let page = page();
+    assert!(page.contains("as serial 1 by") && !page.contains(&kept));
 }
 
 fn a_mishap_at_any_step_of_a_discard(database: &Database) {
