@@ -13,6 +13,7 @@ use super::{Context, Project, leftover};
 use crate::domain::address::quoted;
 use crate::domain::id::{Lineage, Serial};
 use crate::domain::plan::plan_json::PlanJson;
+use crate::domain::state::delta::same_rows;
 use crate::domain::state::document::{self, StateDocument};
 use crate::error::KlError;
 use crate::exit::Exit;
@@ -70,6 +71,7 @@ pub async fn adopt(ctx: &Context, project: &Project, request: &AdoptRequest) -> 
     let old = Old::reach(ctx, project, request).await?;
     let text = old.pull(ctx).await?;
     let document = old.read(&text)?;
+    let tells = old.is_free(ctx).await?;
     let bench = Bench::prepare(ctx, project).await?;
     bench.place_text(&text)?;
     let before = planned(ctx, &bench).await?;
@@ -82,6 +84,9 @@ pub async fn adopt(ctx: &Context, project: &Project, request: &AdoptRequest) -> 
         Imported::Unchanged(serial) => (serial, true),
     };
     old.has_stayed(ctx, &text).await?;
+    if tells {
+        old.is_free(ctx).await?;
+    }
     let head = ctx.store.state_ensure(&project.state).await?;
     let snapshot = ctx.store.snapshot(head.id, None).await?;
     bench.place(Some(&snapshot), snapshot.contents())?;
@@ -258,7 +263,9 @@ impl<'p> Old<'p> {
     /// Makes sure that nobody has written the old state since it was read.
     async fn has_stayed(&self, ctx: &Context, text: &str) -> Result<(), KlError> {
         let now = self.pull(ctx).await?;
-        if now == text {
+        // Terraform writes one state in many ways: the results of checks have no order.
+        let (before, after) = (document::read(text), document::read(&now));
+        if now == text || before.is_ok_and(|before| after.is_ok_and(|after| same(&before, &after))) {
             return Ok(());
         }
         let serial = |text: &str| document::read(text).map(|document| document.serial.to_string()).unwrap_or_default();
@@ -267,8 +274,38 @@ impl<'p> Old<'p> {
             serial(text),
             serial(&now)
         ))
-        .hint("let nobody apply, and run the command again: it takes over what is new"))
+        .hint(AGAIN))
     }
+
+    /// Makes sure that nobody works on the old state, by taking its lock for a moment: whoever applies has it, and writes what
+    /// it has done only later. Tells whether the lock says anything.
+    async fn is_free(&self, ctx: &Context) -> Result<bool, KlError> {
+        let Err(error) = self.project.terraform.state_lock(&self.dirs, &ctx.stop).await else { return Ok(true) };
+        match error.failure() {
+            Some((_, failure)) if failure.is_locked() => {
+                Err(KlError::failed("somebody works on the state of the old backend: its lock is held")
+                    .because(error)
+                    .hint(AGAIN)
+                    .hint("where nobody does, the lock is left over: `terraform force-unlock` there frees it"))
+            }
+            Some((_, failure)) => {
+                ctx.warn(format!(
+                    "the lock of the old backend cannot be taken, so nobody knows whether somebody applies there now: {}",
+                    failure.outline()
+                ));
+                Ok(false)
+            }
+            None => Err(error.into()),
+        }
+    }
+}
+
+const AGAIN: &str = "let nobody apply, and run the command again: it takes over what is new";
+
+/// Whether two documents are one state.
+fn same(before: &StateDocument, after: &StateDocument) -> bool {
+    (&before.lineage, before.serial, &before.head) == (&after.lineage, after.serial, &after.head)
+        && same_rows(&before.rows, &after.rows)
 }
 
 /// The workspace that is selected in a checkout, by its data directory; none where nobody has selected one.

@@ -10,6 +10,7 @@ use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::Claim;
 use crate::domain::id::{Serial, StateId, StateName};
 use crate::domain::run::RunKind;
+use crate::domain::state::delta::same_rows;
 use crate::domain::state::document::StateDocument;
 use crate::domain::state::{ContentHash, RowKey, incoming};
 use crate::error::KlError;
@@ -42,42 +43,15 @@ pub async fn import(
     over: Option<Serial>,
     (lease, wait): (Duration, Option<Duration>),
 ) -> Result<Imported, KlError> {
-    let found = ctx.store.state_find(name).await?;
-    let stands = found.as_ref().map_or(Serial(0), |head| head.serial);
-    if let Some(over) = over.filter(|over| *over != stands) {
-        return Err(KlError::usage(format!("state {:?} is at serial {stands}, not {over}", name.as_str()))
-            .hint("`kl history` shows what came since: --over takes the serial that may be given up"));
-    }
-    if let Some(head) = found {
-        // An empty file is an empty state, which is a good beginning and never what comes after something.
-        if head.serial.0 > 0 && document.lineage.is_none() && document.rows.is_empty() {
-            return Err(KlError::usage(format!(
-                "the document is empty, and state {:?} is at serial {}: nothing was imported",
-                name.as_str(),
-                head.serial
-            ))
-            .hint("was it pulled from the right directory and workspace?"));
-        }
-        if let (Some(ours), theirs) = (&head.lineage, &document.lineage)
-            && theirs.as_ref() != Some(ours)
-        {
-            let theirs = theirs.as_ref().map_or("none", |lineage| lineage.0.as_str());
-            return Err(KlError::usage(format!(
-                "state {:?} has lineage {ours}, and the document has lineage {theirs}",
-                name.as_str()
-            ))
-            .hint("import it under another name with --state"));
-        }
-        if head.serial.0 > 0 {
+    match ctx.store.state_find(name).await? {
+        Some(head) => {
             let snapshot = ctx.store.snapshot(head.id, None).await?;
-            let same = snapshot.rows.iter().map(|(row, _)| row).eq(&document.rows);
-            if same && document.serial == head.serial {
+            if !fits(ctx, &snapshot, &document, over).await? {
                 return Ok(Imported::Unchanged(head.serial));
             }
-            if over.is_none() {
-                follows(ctx, &snapshot, &document).await?;
-            }
         }
+        // Nothing is made for what is refused.
+        None => stands(name, Serial(0), over)?,
     }
     let head = ctx.store.state_ensure(name).await?;
     let lineage = match &document.lineage {
@@ -87,8 +61,8 @@ pub async fn import(
     let errand = Errand { kind: RunKind::Import, lease, wait };
     let done = errand::carry_out(ctx, &head, errand, async |snapshot: &Snapshot| {
         // Under the reservation, once more: somebody else may have been first.
-        if snapshot.head.serial != stands {
-            return Err(KlError::failed("another version was committed meanwhile").hint("try again"));
+        if !fits(ctx, snapshot, &document, over).await? {
+            return Ok(None);
         }
         let kept: BTreeSet<&RowKey> = document.rows.iter().map(|row| &row.key).collect();
         let gone = snapshot.rows.iter().filter(|(row, _)| !kept.contains(&row.key));
@@ -100,7 +74,7 @@ pub async fn import(
             commit: Commit {
                 source: Source::Import,
                 mode: CommitMode::Snapshot,
-                source_serial: stands,
+                source_serial: snapshot.head.serial,
                 lineage: lineage.clone(),
                 at_least: Some(document.serial),
                 document: Some(document.head.clone()),
@@ -112,10 +86,56 @@ pub async fn import(
         }))
     })
     .await?;
-    match done {
-        Some((_, committed)) => Ok(Imported::Committed(committed)),
-        None => Err(KlError::failed("there was nothing to import")),
+    Ok(match done {
+        Some((_, committed)) => Imported::Committed(committed),
+        None => Imported::Unchanged(document.serial),
+    })
+}
+
+/// Refuses to give up another serial than the newest.
+fn stands(name: &StateName, at: Serial, over: Option<Serial>) -> Result<(), KlError> {
+    match over.filter(|over| *over != at) {
+        None => Ok(()),
+        Some(over) => Err(KlError::usage(format!("state {:?} is at serial {at}, not {over}", name.as_str()))
+            .hint("`kl history` shows what came since: --over takes the serial that may be given up")),
     }
+}
+
+/// Refuses a document that cannot follow a trunk. Tells whether it is another one than the trunk is already.
+async fn fits(
+    ctx: &Context,
+    trunk: &Snapshot,
+    document: &StateDocument,
+    over: Option<Serial>,
+) -> Result<bool, KlError> {
+    let (head, name) = (&trunk.head, trunk.head.name.as_str());
+    stands(&head.name, head.serial, over)?;
+    // An empty file is an empty state, which is a good beginning and never what comes after something.
+    if head.serial.0 > 0 && document.lineage.is_none() && document.rows.is_empty() {
+        return Err(KlError::usage(format!(
+            "the document is empty, and state {name:?} is at serial {}: nothing was imported",
+            head.serial
+        ))
+        .hint("was it pulled from the right directory and workspace?"));
+    }
+    if let (Some(ours), theirs) = (&head.lineage, &document.lineage)
+        && theirs.as_ref() != Some(ours)
+    {
+        let theirs = theirs.as_ref().map_or("none", |lineage| lineage.0.as_str());
+        return Err(KlError::usage(format!(
+            "state {name:?} has lineage {ours}, and the document has lineage {theirs}"
+        ))
+        .hint("import it under another name with --state"));
+    }
+    if head.serial.0 > 0 {
+        if document.serial == head.serial && same_rows(trunk.rows.iter().map(|(row, _)| row), &document.rows) {
+            return Ok(false);
+        }
+        if over.is_none() {
+            follows(ctx, trunk, document).await?;
+        }
+    }
+    Ok(true)
 }
 
 /// Refuses a document that would go back, or take back what kl has done.
@@ -154,11 +174,18 @@ async fn undoes(ctx: &Context, trunk: &Snapshot, document: &StateDocument) -> Re
         Err(error) => return Err(error.into()),
     };
     let now: BTreeMap<&RowKey, ContentHash> = trunk.rows.iter().map(|(row, _)| (&row.key, row.body.hash())).collect();
-    let ours = changed.iter().map(|change| (change.key.clone(), now.get(&change.key).copied())).collect();
+    // The result of a check is nobody's work: the next plan makes it anew.
+    let work = changed.iter().filter(|change| !matches!(change.key, RowKey::Check { .. }));
+    let ours = work.map(|change| (change.key.clone(), now.get(&change.key).copied())).collect();
     let undone = incoming::undone(&ours, document);
-    let mut versions: BTreeMap<Serial, (&RowChange, Vec<String>)> = BTreeMap::new();
     let lost = lost_before(ctx, trunk, document, since).await?;
-    for change in changed.iter().filter(|change| undone.contains(&change.key)).chain(&lost) {
+    Ok(by_version(changed.iter().filter(|change| undone.contains(&change.key)).chain(&lost)))
+}
+
+/// Changed rows in words, version by version; none where there are none.
+pub(super) fn by_version<'a>(changes: impl IntoIterator<Item = &'a RowChange>) -> Option<String> {
+    let mut versions: BTreeMap<Serial, (&RowChange, Vec<String>)> = BTreeMap::new();
+    for change in changes {
         versions
             .entry(change.newest.version.serial)
             .or_insert_with(|| (change, Vec::new()))
@@ -166,7 +193,7 @@ async fn undoes(ctx: &Context, trunk: &Snapshot, document: &StateDocument) -> Re
             .push(change.key.to_string());
     }
     let told: Vec<String> = versions.values().map(|(change, rows)| version(change, rows)).collect();
-    Ok((!told.is_empty()).then(|| shortened(&told, "; ")))
+    (!told.is_empty()).then(|| shortened(&told, "; "))
 }
 
 /// The rows that a document does not have and that are older than the newest import, of those that kl itself has made or
@@ -178,7 +205,8 @@ async fn lost_before(
     import: Serial,
 ) -> Result<Vec<RowChange>, KlError> {
     let kept: BTreeSet<&RowKey> = document.rows.iter().map(|row| &row.key).collect();
-    let lacking = trunk.rows.iter().filter(|(row, since)| *since <= import && !kept.contains(&row.key));
+    let work = trunk.rows.iter().filter(|(row, _)| !matches!(row.key, RowKey::Check { .. }));
+    let lacking = work.filter(|(row, since)| *since <= import && !kept.contains(&row.key));
     let lacking: BTreeMap<&RowKey, Serial> = lacking.map(|(row, since)| (&row.key, *since)).collect();
     let Some(oldest) = lacking.values().min() else { return Ok(Vec::new()) };
     let mut changed = match ctx.store.rows_changed_since(trunk.head.id, Serial(oldest.0 - 1)).await {
@@ -217,7 +245,7 @@ fn version(change: &RowChange, rows: &[String]) -> String {
 }
 
 /// The first of many, and how many more there are.
-fn shortened(all: &[String], between: &str) -> String {
+pub(super) fn shortened(all: &[String], between: &str) -> String {
     let shown = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(between);
     match all.len().saturating_sub(NAMED) {
         0 => shown,

@@ -118,6 +118,16 @@ pub fn state_pull(dirs: &Dirs) -> Vec<String> {
     args
 }
 
+/// A command that takes the backend's lock, gives it back, and changes nothing: it looks whether there is a resource that
+/// nobody has. It needs no provider, and reads the backend alone.
+#[must_use]
+pub fn state_lock(dirs: &Dirs) -> Vec<String> {
+    let mut args = start(dirs, "state");
+    let rest = ["rm", "-dry-run", "-lock=true", "-lock-timeout=0s", "terraform_data.kl_looks_whether_the_lock_is_free"];
+    args.extend(rest.map(str::to_owned));
+    args
+}
+
 /// `terraform workspace list`: reads the backend, and nothing else.
 #[must_use]
 pub fn workspace_list(dirs: &Dirs) -> Vec<String> {

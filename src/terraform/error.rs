@@ -41,6 +41,11 @@ impl Failure {
         self.errors().any(|error| error.summary == summary)
     }
 
+    /// Whether somebody else has the lock: of that alone Terraform shows a lock's details.
+    pub fn is_locked(&self) -> bool {
+        self.errors().any(|error| error.summary.contains("state lock") && error.detail.contains("Lock Info:"))
+    }
+
     /// Whether it failed for its input variables and for nothing else.
     pub fn is_about_inputs(&self) -> bool {
         let mut errors = self.errors().peekable();
@@ -193,6 +198,9 @@ pub enum TerraformError {
     /// `terraform state pull` failed.
     #[error("terraform state pull failed: {0}")]
     Pull(Failure),
+    /// The backend's lock could not be taken.
+    #[error("the backend's lock could not be taken: {0}")]
+    Lock(Failure),
     /// `terraform workspace list` failed.
     #[error("terraform workspace list failed: {0}")]
     Workspaces(Failure),
@@ -227,6 +235,7 @@ impl TerraformError {
         match self {
             Self::Init(failure) => Some(("terraform init", failure)),
             Self::Pull(failure) => Some(("terraform state pull", failure)),
+            Self::Lock(failure) => Some(("terraform state rm -dry-run", failure)),
             Self::Workspaces(failure) => Some(("terraform workspace list", failure)),
             Self::Plan(failure) => Some(("terraform plan", failure)),
             Self::Show(failure) => Some(("terraform show", failure)),
@@ -241,6 +250,7 @@ impl TerraformError {
     pub fn without(mut self, hide: &dyn Fn(&str) -> String) -> Self {
         if let Self::Init(failure)
         | Self::Pull(failure)
+        | Self::Lock(failure)
         | Self::Workspaces(failure)
         | Self::Plan(failure)
         | Self::Show(failure)

@@ -175,6 +175,12 @@ impl Terraform {
         self.text(&invocation, stop, TerraformError::Pull).await
     }
 
+    /// Takes the backend's lock and gives it back, to see whether somebody else has it. Changes nothing.
+    pub async fn state_lock(&self, dirs: &Dirs, stop: &Stop) -> Result<(), TerraformError> {
+        let invocation = self.invocation(dirs, command::state_lock(dirs));
+        self.text(&invocation, stop, TerraformError::Lock).await.map(drop)
+    }
+
     /// The workspaces that the backend has.
     pub async fn workspace_list(&self, dirs: &Dirs, stop: &Stop) -> Result<Vec<String>, TerraformError> {
         let invocation = self.invocation(dirs, command::workspace_list(dirs));

@@ -150,7 +150,16 @@ fn with_checks_sorted(text: &str) -> (&str, Vec<String>) {
         return (text, Vec::new());
     };
     let document: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
-    let mut checks: Vec<String> = document["check_results"].as_array().unwrap().iter().map(Value::to_string).collect();
+    let sorted = |check: &Value| {
+        let mut objects = check["objects"].as_array().cloned().unwrap_or_default();
+        objects.sort_by_key(Value::to_string);
+        let mut check = check.clone();
+        if check["objects"].is_array() {
+            check["objects"] = objects.into();
+        }
+        check.to_string()
+    };
+    let mut checks: Vec<String> = document["check_results"].as_array().unwrap().iter().map(sorted).collect();
     checks.sort();
     (before, checks)
 }

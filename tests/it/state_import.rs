@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::database::{Backend, Database};
 use crate::harness::site::Site;
-use crate::stage::{CHAIN, Gates, assert_tidy};
+use crate::stage::{CHAIN, Gates, assert_tidy, wait_for_runs};
 
 on_both_databases!(
     what_is_imported_is_pulled_again_number_by_number,
@@ -14,6 +14,7 @@ on_both_databases!(
     an_import_goes_forward_within_its_lineage_only,
     an_import_takes_nothing_back_unasked,
     an_import_beside_a_live_run_is_refused_with_its_holder,
+    an_import_that_has_waited_is_judged_by_what_it_finds,
     old_serials_can_be_pulled,
     a_state_without_a_version_cannot_be_pulled,
     sensitive_values_are_masked_where_people_look,
@@ -224,6 +225,52 @@ fn an_import_beside_a_live_run_is_refused_with_its_holder(database: &Database) {
     gates.open("apply");
     drop(running.exits(0));
     assert_tidy(database, 1);
+}
+
+fn an_import_that_has_waited_is_judged_by_what_it_finds(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("--var={}", gates.var());
+    drop(site.kl().args(["apply", "live", &var]).exits(0));
+    let mut old: Value = serde_json::from_str(&pull(&site)).unwrap();
+    let waits = |document: &Value| {
+        let kl = site.kl().args(["state", "import", "-", "--dir", "live", "--wait", "1m"]);
+        kl.stdin(document.to_string()).spawn()
+    };
+    // While it waits, somebody commits what it would take back.
+    gates.close("apply");
+    let running = site.kl().args(["apply", "live", &var, "--var", "value=2", "--actor", "alice"]).spawn();
+    gates.reached("apply");
+    old["serial"] = json!(20);
+    let waiting = waits(&old);
+    wait_for_runs(database, "waiting", 1);
+    gates.open("apply");
+    drop(running.exits(0));
+    let said = waiting.exits(3).stderr;
+    for part in ["does not have what was done", "serial 2 (run ", "by alice)", "terraform_data.slow"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_tidy(database, 2);
+    // Somebody else who takes in the same document makes its import no failure.
+    let mut newer: Value = serde_json::from_str(&pull(&site)).unwrap();
+    newer["serial"] = json!(3);
+    gates.close("apply");
+    let gate = gates.var().replace("gates=", "") + "/apply";
+    let lock = format!(
+        "curl -s -u kl:$TF_HTTP_PASSWORD -X LOCK -d '{{\"ID\":\"one\"}}' $TF_HTTP_ADDRESS; \
+         while [ -e {gate} ]; do touch {gate}.reached; sleep 0.02; done"
+    );
+    let running = site.kl().args(["exec", "--dir", "live", "--", "sh", "-c", &lock]).spawn();
+    gates.reached("apply");
+    let waiting = [waits(&newer), waits(&newer)];
+    wait_for_runs(database, "waiting", 2);
+    gates.open("apply");
+    drop(running.exits(0));
+    let said: Vec<String> = waiting.map(|waiting| waiting.exits(0).stdout).into();
+    assert!(said.iter().any(|said| said.contains("as serial 3")), "{said:?}");
+    assert!(said.iter().any(|said| said.contains("has this document already")), "{said:?}");
+    assert_tidy(database, 3);
 }
 
 fn old_serials_can_be_pulled(database: &Database) {

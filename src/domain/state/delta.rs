@@ -60,6 +60,19 @@ pub fn distance(before: &Body, after: &Body) -> Result<Distance, JsonError> {
     Ok(if soft { Distance::Soft } else { Distance::Hard })
 }
 
+/// Whether two contents of a state, both ordered by key, are the same, however they are written.
+pub fn same_rows<'a>(ours: impl IntoIterator<Item = &'a Row>, theirs: impl IntoIterator<Item = &'a Row>) -> bool {
+    let (mut ours, mut theirs) = (ours.into_iter(), theirs.into_iter());
+    loop {
+        match (ours.next(), theirs.next()) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if a.key == b.key && distance(&a.body, &b.body).is_ok_and(|it| it == Distance::Same) => {
+            }
+            _ => return false,
+        }
+    }
+}
+
 /// A body in a form in which order that Terraform does not keep makes no difference.
 fn comparable(body: &Body) -> Result<Json, JsonError> {
     let mut value = Json::parse(body.text())?;

@@ -153,7 +153,40 @@ fn read_check(position: usize, check: &RawValue) -> Result<Row, DocumentError> {
     let members = members(check, &place)?;
     let object_kind = required_string(&members, "object_kind", &place)?;
     let config_address = required_string(&members, "config_addr", &place)?;
-    row(RowKey::Check { object_kind, config_address }, compacted(check))
+    row(RowKey::Check { object_kind, config_address }, check_body(&members)?)
+}
+
+/// The text of a check with its objects in the order of their addresses: Terraform lists them as chance has it, in each
+/// document anew, and that is no other content.
+fn check_body(members: &[(String, &RawValue)]) -> Result<String, DocumentError> {
+    let mut text = String::from("{");
+    for (position, (name, value)) in members.iter().enumerate() {
+        if position > 0 {
+            text.push(',');
+        }
+        write_string(&mut text, name);
+        text.push(':');
+        if name == "objects" && value.get().starts_with('[') {
+            let mut objects = Vec::new();
+            for object in elements(value, "\"objects\"")? {
+                objects.push((object_address(object), compacted(object)));
+            }
+            objects.sort();
+            let objects: Vec<String> = objects.into_iter().map(|(_, object)| object).collect();
+            text.push_str(&format!("[{}]", objects.join(",")));
+        } else {
+            compact(&mut text, value.get());
+        }
+    }
+    text.push('}');
+    Ok(text)
+}
+
+/// The address of one object of a check; none in a form that only a foreign writer could give it.
+fn object_address(object: &RawValue) -> Option<String> {
+    let Members(members) = serde_json::from_str(object.get()).ok()?;
+    let (_, address) = members.iter().find(|(name, _)| name == "object_addr")?;
+    serde_json::from_str(address.get()).ok()
 }
 
 /// The rows of one resource block: one for each object in it, or one for the block when it has none.

@@ -1,7 +1,8 @@
 //! Rows to a state document: the inverse of [`super::document`].
 //!
 //! The text is laid out as Terraform lays it out, and what a row holds is copied token by token, so a document that
-//! Terraform wrote comes back byte for byte (but for the order of check results, which Terraform leaves to chance).
+//! Terraform wrote comes back byte for byte (but for the order of check results and of their objects, which Terraform
+//! leaves to chance).
 
 use std::collections::BTreeMap;
 

@@ -12,6 +12,7 @@ use crate::harness::kl::Kl;
 use crate::harness::site::Site;
 use crate::harness::terraform::program;
 use crate::harness::wait_until;
+use crate::stage::{CHAIN, Gates};
 
 on_both_databases!(
     a_local_state_is_adopted_with_lineage_and_serial,
@@ -23,6 +24,8 @@ on_both_databases!(
     what_cannot_be_adopted_is_refused_and_touches_nothing,
     a_backend_out_of_reach_is_told_with_what_helps,
     somebody_who_applies_meanwhile_is_noticed,
+    somebody_who_is_applying_is_noticed,
+    checks_stand_in_any_order,
     what_is_pulled_is_taken_by_every_backend,
 );
 
@@ -350,6 +353,94 @@ fn somebody_who_applies_meanwhile_is_noticed(database: &Database) {
     // The same command again, in peace, takes over what is new.
     drop(adopt(&site, &[]).exits(0));
     assert_eq!(pulled(&site, "live"), terraform(&site, "live", &["state", "pull"]).exits(0).json());
+}
+
+/// A script in the place of Terraform that says this instead of taking the lock, from the given time on.
+fn without_the_lock(site: &Site, from: u32, says: &str) -> String {
+    let (script, count) = (site.path("locked-terraform"), site.path("asked"));
+    drop(fs::remove_file(&count));
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in *dry-run*)\n  echo >> \"{count}\"\n  if [ $(wc -l < \"{count}\") -ge {from} ]; then printf '{says}' >&2; exit 1; fi;;\nesac\nexec \"{}\" \"$@\"\n",
+        program()
+    );
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script.into_string()
+}
+
+fn somebody_who_is_applying_is_noticed(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    let apply = ["apply", "-auto-approve", "-input=false", &var];
+    drop(terraform(&site, "live", &apply).exits(0));
+    gates.close("apply");
+    let running = terraform(&site, "live", &apply).arg("-var=value=2").spawn();
+    gates.reached("apply");
+    let kl_var = format!("-{var}");
+    let adopt = || adopt(&site, &["--var", "value=2", &kl_var]);
+    let said = adopt().exits(1).stderr;
+    for part in ["somebody works on the state of the old backend", "Lock Info:", "OperationTypeApply"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(database.value("SELECT count(*) FROM state_versions").unwrap_or("0".into()), "0");
+    gates.open("apply");
+    drop(running.exits(0));
+    // One that begins while it is adopted.
+    let held = "Error: Error acquiring the state lock\\n\\nError message: held\\nLock Info:\\n  ID: x\\n";
+    let said = adopt().args(["--terraform", &without_the_lock(&site, 2, held)]).exits(1).stderr;
+    assert!(said.contains("its lock is held") && said.contains("takes over what is new"), "{said}");
+    // Who may not lock is told that nobody knows.
+    let denied = "Error: Error acquiring the state lock\\n\\nError message: AccessDenied\\n";
+    let said = adopt().args(["--terraform", &without_the_lock(&site, 1, denied)]).exits(0);
+    assert_eq!(said.stderr.matches("nobody knows whether somebody applies there now").count(), 1, "{said:?}");
+    assert!(said.stdout.contains("A plan shows the same"), "{said:?}");
+    assert_eq!(pulled(&site, "live"), terraform(&site, "live", &["state", "pull"]).exits(0).json());
+}
+
+/// Terraform writes the results of checks, and their objects, as chance has it, each time anew.
+fn checks_stand_in_any_order(database: &Database) {
+    let site = Site::on(database);
+    let checks: Vec<String> = (0..6)
+        .map(|number| {
+            format!(
+                "check \"c{number}\" {{\n  assert {{\n    condition     = true\n    error_message = \"no\"\n  }}\n}}\n"
+            )
+        })
+        .collect();
+    let counted = r#"
+resource "terraform_data" "a" {
+  count = 5
+  input = count.index
+  lifecycle {
+    postcondition {
+      condition     = self.input >= 0
+      error_message = "no"
+    }
+  }
+}
+"#;
+    site.write("live/main.tf", &(checks.concat() + counted));
+    drop(terraform(&site, "live", &["apply", "-auto-approve", "-input=false"]).exits(0));
+    drop(adopt(&site, &[]).exits(0));
+    for _ in 0..2 {
+        let said = adopt(&site, &[]).exits(0).stdout;
+        assert!(said.contains("rows already, at serial"), "{said}");
+        let pulled = terraform(&site, "live", &["state", "pull"]).exits(0).stdout;
+        let said = state(&site, &["import", "-"]).stdin(pulled).exits(0).stdout;
+        assert!(said.contains("has this document already"), "{said}");
+    }
+    // What kl does not change is no change when a plain Terraform writes it.
+    site.write("live/backend.tf", "terraform {\n  backend \"http\" {}\n}\n");
+    let exec = |args: &[&str]| {
+        let kl = site.kl().args(["exec", "--dir", "live", "--", program().as_str()]);
+        drop(kl.args(args.iter().copied()).exits(0));
+    };
+    exec(&["init", "-input=false", "-reconfigure"]);
+    site.write("live/more.tf", "resource \"terraform_data\" \"b\" {}\n");
+    exec(&["apply", "-auto-approve", "-input=false"]);
+    assert_eq!(super::diff(&site, &["1"]), ["created terraform_data.b"]);
 }
 
 fn what_is_pulled_is_taken_by_every_backend(database: &Database) {

@@ -85,6 +85,26 @@ fn several_blocks_of_one_resource_are_one_resource() {
     assert_eq!(write(&document).matches("\"mode\"").count(), 1);
 }
 
+/// Terraform lists what a check has looked at as chance has it.
+#[test]
+fn the_objects_of_a_check_have_one_order() {
+    let object = |key: u32, status: &str| format!(r#"{{"object_addr":"x.y[{key}]","status":"{status}"}}"#);
+    let text = |objects: &[String]| {
+        let objects = objects.join(", ");
+        format!(
+            r#"{{"version":4,"check_results":[{{"object_kind":"resource","config_addr":"x.y","status":"pass","objects":[{objects}],"new":1.0}}]}}"#
+        )
+    };
+    let [a, b] = [object(0, "pass"), object(1, "pass")];
+    let one = read(&text(&[a.clone(), b.clone()])).unwrap();
+    assert_eq!(one.rows, read(&text(&[b, a.clone()])).unwrap().rows);
+    assert_ne!(one.rows, read(&text(&[a, object(1, "fail")])).unwrap().rows);
+    assert!(write(&one).contains("\"new\": 1.0"));
+    // What only a foreign writer would have is kept.
+    let odd = read(&text(&["7".to_owned(), "null".to_owned()])).unwrap();
+    assert!(odd.rows[0].body.text().contains("[7,null]"), "{}", odd.rows[0].body.text());
+}
+
 #[test]
 fn members_that_kl_does_not_know_are_kept_at_the_top() {
     let text = r#"{"version":4,"new":{"b":1.0,"a":[1e2]},"check_results":null,"lineage":"","alpha":"\u003c"}"#;
