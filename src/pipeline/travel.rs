@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::errand::{self, Change, Errand};
+use super::import::{by_version, shortened};
 use super::moves;
 use crate::clock;
 use crate::domain::address::{Address, Pattern, Target};
@@ -15,6 +16,7 @@ use crate::domain::run::event::RunEvent;
 use crate::domain::state::comparison::{Difference, compare};
 use crate::domain::state::{Body, ContentHash, Row, RowKey};
 use crate::error::KlError;
+use crate::exit::Exit;
 use crate::store::model::{
     Commit, CommitMode, Committed, LineageRule, RowWrite, Snapshot, SoftWrite, Source, StateHead,
 };
@@ -80,6 +82,21 @@ pub struct Preview {
     pub from: Serial,
     /// What would change, now being before and then after.
     pub differences: Vec<Difference>,
+    /// The rows that would change, each with the content that it has; none for one that is not there.
+    pub rows: BTreeMap<RowKey, Option<ContentHash>>,
+}
+
+/// What a rollback has done.
+#[derive(Debug, Clone)]
+pub struct TakenBack {
+    /// By which run.
+    pub run: RunId,
+    /// As which version.
+    pub committed: Committed,
+    /// The serial that it started from.
+    pub from: Serial,
+    /// What has changed.
+    pub differences: Vec<Difference>,
 }
 
 impl Rollback {
@@ -87,6 +104,17 @@ impl Rollback {
         // Check results belong to the whole, and nobody names them alone.
         let covers = |own: Pattern| self.only.iter().any(|target| target.pattern().covers(&own));
         self.only.is_empty() || key.pattern().is_some_and(covers)
+    }
+
+    /// The rows that have to change for all to be as it was, each with the content that it has now.
+    fn rows(&self, now: &Snapshot, then: &Snapshot) -> BTreeMap<RowKey, Option<ContentHash>> {
+        let hashes = |snapshot: &Snapshot| -> BTreeMap<RowKey, ContentHash> {
+            snapshot.rows.iter().map(|(row, _)| (row.key.clone(), row.body.hash())).collect()
+        };
+        let (has, had) = (hashes(now), hashes(then));
+        let keys: BTreeSet<&RowKey> = has.keys().chain(had.keys()).collect();
+        let differs = keys.into_iter().filter(|key| has.get(key) != had.get(key) && self.covers(key));
+        differs.map(|key| (key.clone(), has.get(key).copied())).collect()
     }
 
     /// Refuses to take back one address alone of what has moved to another.
@@ -136,59 +164,91 @@ pub async fn preview(store: &dyn Store, head: &StateHead, rollback: &Rollback) -
     let mut differences = diff(store, &now, &then).await?;
     rollback.together(&differences)?;
     differences.retain(|difference| rollback.covers(&difference.key));
-    Ok(Preview { from: now.head.serial, differences })
+    Ok(Preview { from: now.head.serial, differences, rows: rollback.rows(&now, &then) })
 }
 
-/// Goes back, under reservations of the rows that change. Gives the run and its version; none when nothing differs any
-/// more.
+/// Goes back as it was agreed to, under reservations of the rows that change. None when nothing differs any more.
 ///
 /// # Errors
-/// As [`preview`]; and a conflict when others hold rows that would change.
+/// As [`preview`]; a conflict when others hold rows that would change; and when by now it would change something else than
+/// was seen: nobody has agreed to that.
 pub async fn rollback(
     ctx: &Context,
     head: &StateHead,
     rollback: &Rollback,
-    lease: Duration,
-    wait: Option<Duration>,
-) -> Result<Option<(RunId, Committed)>, KlError> {
+    seen: &Preview,
+    (lease, wait): (Duration, Option<Duration>),
+) -> Result<Option<TakenBack>, KlError> {
     let then = at(ctx.store.as_ref(), head, Some(rollback.to)).await?;
     let errand = Errand { kind: RunKind::Rollback, lease, wait };
-    // Looked at again each time: what stood at an address may have moved since the preview.
-    errand::carry_out(ctx, head, errand, async |now: &Snapshot| {
-        rollback.together(&diff(ctx.store.as_ref(), now, &then).await?)?;
-        Ok(way_back(rollback, now, &then))
+    let (mut from, mut differences) = (seen.from, Vec::new());
+    let done = errand::carry_out(ctx, head, errand, async |now: &Snapshot| {
+        let rows = rollback.rows(now, &then);
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        if rows != seen.rows {
+            return Err(overtaken(ctx.store.as_ref(), head, seen, &rows).await?);
+        }
+        (from, differences) = (now.head.serial, diff(ctx.store.as_ref(), now, &then).await?);
+        rollback.together(&differences)?;
+        differences.retain(|difference| rollback.covers(&difference.key));
+        Ok(Some(way_back(rollback, rows, now, &then)))
     })
-    .await
+    .await?;
+    Ok(done.map(|(run, committed)| {
+        // A check that somebody else has judged in between stays as it is.
+        differences.retain(|difference| !committed.left.contains(&difference.key));
+        TakenBack { run, committed, from, differences }
+    }))
 }
 
-/// What has to change for the rows to be as they were; none where they are.
-fn way_back(rollback: &Rollback, now: &Snapshot, then: &Snapshot) -> Option<Change> {
-    let has: BTreeMap<&RowKey, &Body> = now.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect();
+/// The error for who agreed to something else than would happen now.
+async fn overtaken(
+    store: &dyn Store,
+    head: &StateHead,
+    seen: &Preview,
+    now: &BTreeMap<RowKey, Option<ContentHash>>,
+) -> Result<KlError, KlError> {
+    let other = |key: &RowKey| seen.rows.get(key) != now.get(key);
+    let changed = match store.rows_changed_since(head.id, seen.from).await {
+        Ok(changed) => changed,
+        Err(StoreError::HistoryRemoved { .. }) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let told = by_version(changed.iter().filter(|change| other(&change.key))).unwrap_or_else(|| {
+        let keys: BTreeSet<&RowKey> = seen.rows.keys().chain(now.keys()).filter(|key| other(key)).collect();
+        shortened(&keys.iter().map(ToString::to_string).collect::<Vec<_>>(), ", ")
+    });
+    Ok(KlError::new(Exit::Stale, format!("others have committed since you looked: {told}"))
+        .hint("nothing was taken back; run it again, and look at what would change now"))
+}
+
+/// What has to be done for these rows to be as they were.
+fn way_back(
+    rollback: &Rollback,
+    rows: BTreeMap<RowKey, Option<ContentHash>>,
+    now: &Snapshot,
+    then: &Snapshot,
+) -> Change {
     let had: BTreeMap<&RowKey, &Body> = then.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect();
-    let hash = |body: Option<&&Body>| -> Option<ContentHash> { body.map(|body| body.hash()) };
     let (mut claims, mut writes, mut soft) = (Vec::new(), Vec::new(), Vec::new());
-    for key in has.keys().chain(had.keys()).copied().collect::<BTreeSet<_>>() {
-        if hash(has.get(key)) == hash(had.get(key)) || !rollback.covers(key) {
-            continue;
-        }
-        let write = RowWrite { key: key.clone(), body: had.get(key).map(|body| (*body).clone()) };
-        match key.pattern() {
+    for (key, expected) in rows {
+        let write = RowWrite { body: had.get(&key).map(|body| (*body).clone()), key };
+        match write.key.pattern() {
             Some(pattern) => {
                 claims.push(Claim::write(pattern));
                 writes.push(write);
             }
             // Nobody reserves a check result alone.
-            None => soft.push(SoftWrite { write, expected: hash(has.get(key)) }),
+            None => soft.push(SoftWrite { write, expected }),
         }
-    }
-    if writes.is_empty() && soft.is_empty() {
-        return None;
     }
     if claims.is_empty() {
         claims.push(Claim::write(Pattern::Everything));
     }
     let whole = rollback.only.is_empty();
-    Some(Change {
+    Change {
         claims,
         announced: Some(RunEvent::RollingBack {
             to: rollback.to,
@@ -206,5 +266,5 @@ fn way_back(rollback: &Rollback, now: &Snapshot, then: &Snapshot) -> Option<Chan
             soft,
             as_planned: None,
         },
-    })
+    }
 }

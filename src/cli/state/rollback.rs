@@ -7,10 +7,9 @@ use crate::cli::Session;
 use crate::cli::args::state::RollbackArgs;
 use crate::cli::output::Output;
 use crate::cli::project::Place;
-use crate::domain::id::{RunId, Serial};
 use crate::error::KlError;
 use crate::exit::Exit;
-use crate::pipeline::travel::{self, Rollback};
+use crate::pipeline::travel::{self, Rollback, TakenBack};
 use crate::report::page::Page;
 use crate::report::phrase::Phrase;
 use crate::report::story::{Told, Tone};
@@ -32,14 +31,14 @@ pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<Exit, K
         differences: &preview.differences,
         values: args.show_values,
     };
-    let document = |done: Option<(RunId, Serial)>| -> Value {
+    let document = |diff: &Diff<'_>, done: Option<&TakenBack>| -> Value {
         json!({
             "state": name,
-            "from": preview.from,
+            "from": diff.from,
             "to": args.to,
             "dry_run": args.dry_run,
-            "run": done.map(|(run, _)| run),
-            "serial": done.map(|(_, serial)| serial),
+            "run": done.map(|done| done.run),
+            "serial": done.map(|done| done.committed.serial),
             "rows": diff.rows(),
             "warning": REAL_OBJECTS,
         })
@@ -47,12 +46,14 @@ pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<Exit, K
     if preview.differences.is_empty() {
         let what = if rollback.only.is_empty() { "every row is" } else { "these rows are" };
         let text = format!("Nothing to do: {what} as at serial {}", args.to);
-        session.out.page(&said(Page::default(), Tone::Good, Phrase::own(text)), || document(None));
+        session.out.page(&said(Page::default(), Tone::Good, Phrase::own(text)), || document(&diff, None));
         return Ok(Exit::Done);
     }
     if args.dry_run {
         let page = warned(diff.page());
-        session.out.page(&said(page, Tone::Quiet, Phrase::own("Dry run: nothing was changed")), || document(None));
+        session
+            .out
+            .page(&said(page, Tone::Quiet, Phrase::own("Dry run: nothing was changed")), || document(&diff, None));
         return Ok(Exit::Done);
     }
     if !args.yes {
@@ -66,19 +67,19 @@ pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<Exit, K
         }
     }
     let ctx = session.context(store, &args.actor);
-    let Some((run, committed)) =
-        travel::rollback(&ctx, &head, &rollback, args.reserve.lease, args.reserve.wait).await?
-    else {
+    let reserve = (args.reserve.lease, args.reserve.wait);
+    let Some(done) = travel::rollback(&ctx, &head, &rollback, &preview, reserve).await? else {
         let text = format!("Nothing to do: somebody else has gone back to serial {} meanwhile", args.to);
-        session.out.page(&said(Page::default(), Tone::Good, Phrase::own(text)), || document(None));
+        session.out.page(&said(Page::default(), Tone::Good, Phrase::own(text)), || document(&diff, None));
         return Ok(Exit::Done);
     };
     let phrase = Phrase::own(format!("Back to the rows of serial {} as serial ", args.to))
-        .strong(committed.serial.to_string())
+        .strong(done.committed.serial.to_string())
         .and(" by run ")
-        .name(run.to_string());
+        .name(done.run.to_string());
+    let diff = Diff { from: done.from, differences: &done.differences, ..diff };
     let page = said(warned(diff.page()), Tone::Good, phrase);
-    session.out.page(&page, || document(Some((run, committed.serial))));
+    session.out.page(&page, || document(&diff, Some(&done)));
     Ok(Exit::Done)
 }
 

@@ -24,6 +24,7 @@ on_both_databases!(
     a_rollback_of_some_addresses_leaves_the_others,
     a_rollback_is_agreed_to_or_changes_nothing,
     a_rollback_beside_a_live_run_needs_rows_that_nobody_holds,
+    a_rollback_takes_back_only_what_was_shown,
     an_object_that_moved_goes_back_as_a_whole,
     what_was_taken_back_can_be_planned_and_applied_again,
 );
@@ -329,14 +330,61 @@ fn a_rollback_beside_a_live_run_needs_rows_that_nobody_holds(database: &Database
     assert_eq!(database.value("SELECT status FROM runs WHERE kind = 'rollback'"), Some("conflict".into()));
     // What nobody holds goes back beside it.
     drop(state(&site, &["rollback", "--to", "1", "--yes", "--address", "terraform_data.alone"]).exits(0));
-    // One that wants rows that are held waits in its turn, and goes back from what it finds then.
+    // One that wants rows that are held waits in its turn, and then they are others than it was agreed to.
     let waits = state(&site, &["rollback", "--to", "0", "--yes", "--wait", "1m"]).spawn();
     wait_for_runs(database, "waiting", 1);
     gates.open("apply");
     drop(running.exits(0));
-    drop(waits.exits(0));
+    let said = waits.exits(4).stderr;
+    assert!(said.contains("others have committed since you looked: serial 4") && said.contains("by alice"), "{said}");
+    assert_tidy(database, 4);
+    drop(state(&site, &["rollback", "--to", "0", "--yes"]).exits(0));
     assert_tidy(database, 5);
     assert_eq!(site.kl().args(["state", "list", "live"]).exits(0).stdout, "");
+}
+
+fn a_rollback_takes_back_only_what_was_shown(database: &Database) {
+    let site = Site::on(database);
+    let gates = Gates::new(&site);
+    let var = format!("--var={}", gates.var());
+    let world = |value: u32, more: &str| {
+        let text = format!("variable \"gates\" {{}}\nresource \"terraform_data\" \"a\" {{ input = {value} }}\n{more}");
+        site.write("live/main.tf", &text);
+        site.kl().args(["apply", "live", "--actor", "alice", &var])
+    };
+    drop(world(1, "").exits(0));
+    drop(world(2, "").exits(0));
+    // Somebody makes what needs the row as it is.
+    let extra = r#"resource "terraform_data" "extra" {
+  input = terraform_data.a.output
+  provisioner "local-exec" {
+    command = "while [ -e ${var.gates}/apply ]; do touch ${var.gates}/apply.reached; sleep 0.02; done"
+  }
+}
+"#;
+    gates.close("apply");
+    let running = world(2, extra).spawn();
+    gates.reached("apply");
+    let back = ["rollback", "--to", "1", "--yes", "--wait", "1m"];
+    let all = state(&site, &back).spawn();
+    wait_for_runs(database, "waiting", 1);
+    let one = state(&site, &back).args(["--address", "terraform_data.a", "--format", "json"]).spawn();
+    wait_for_runs(database, "waiting", 2);
+    gates.open("apply");
+    drop(running.exits(0));
+    // All rows are one more than those that were shown: its object would belong to nobody.
+    let said = all.exits(4).stderr;
+    for part in
+        ["others have committed since you looked: serial 3 (run ", "by alice): terraform_data.extra", "run it again"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // What was named is as it was, and the page tells what was committed.
+    let said = one.exits(0).json();
+    assert_eq!((&said["from"], &said["serial"]), (&json!(3), &json!(4)), "{said}");
+    assert_eq!(told(&said), ["changed terraform_data.a input,output"]);
+    assert_eq!(diff(&site, &["3", "4"]), told(&said));
+    assert_tidy(database, 4);
 }
 
 fn an_object_that_moved_goes_back_as_a_whole(database: &Database) {
