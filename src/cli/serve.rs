@@ -1,5 +1,6 @@
 //! `kl serve`: the HTTP backend for every state of the database, for whoever has a token.
 
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,10 +31,14 @@ const CONNECTIONS: u32 = 16;
 /// Serves until it is told to stop.
 pub async fn run(session: &Session, args: ServeArgs) -> Result<Exit, KlError> {
     let files = args.tls_cert.zip(args.tls_key);
-    if files.is_none() && !args.listen.ip().is_loopback() && !args.insecure_listen {
+    let handed_over = if args.listen_stdin { Some(standard_input()?) } else { None };
+    let asked = match &handed_over {
+        Some(listener) => listener.local_addr().map_err(no_socket)?,
+        None => args.listen,
+    };
+    if files.is_none() && !asked.ip().is_loopback() && !args.insecure_listen {
         return Err(KlError::usage(format!(
-            "{} can be reached by others, and without TLS they could read tokens and states",
-            args.listen
+            "{asked} can be reached by others, and without TLS they could read tokens and states"
         ))
         .hint("give --tls-cert and --tls-key, or listen on 127.0.0.1 behind a proxy that speaks TLS")
         .hint("--insecure-listen does it all the same"));
@@ -49,8 +54,11 @@ pub async fn run(session: &Session, args: ServeArgs) -> Result<Exit, KlError> {
     let limits = Limits::default();
     let server = Server::new(store.patient(patience), Access::stored(), None, Origin::default(), limits);
 
-    let cannot = |error| KlError::usage(format!("cannot listen on {}", args.listen)).because(error);
-    let listener = TcpListener::bind(args.listen).await.map_err(cannot)?;
+    let cannot = |error| KlError::usage(format!("cannot listen on {asked}")).because(error);
+    let listener = match handed_over {
+        Some(listener) => TcpListener::from_std(listener).map_err(cannot)?,
+        None => TcpListener::bind(asked).await.map_err(cannot)?,
+    };
     let address = listener.local_addr().map_err(cannot)?;
     // From here on a hang-up ends nothing.
     let mut hangups = signal(SignalKind::hangup()).map_err(cannot)?;
@@ -76,6 +84,24 @@ pub async fn run(session: &Session, args: ServeArgs) -> Result<Exit, KlError> {
     }
     session.out.say("Ended: every request that had begun was answered, or had its time.");
     Ok(Exit::Done)
+}
+
+/// The listening socket that is the standard input. Whoever opened it keeps it open, so that those who come while another
+/// server takes over from this one wait in its queue and are not turned away.
+fn standard_input() -> Result<std::net::TcpListener, KlError> {
+    let socket = || std::io::stdin().as_fd().try_clone_to_owned().map_err(no_socket);
+    // A socket that listens is connected with nobody.
+    if std::net::TcpStream::from(socket()?).peer_addr().is_ok() {
+        return Err(KlError::usage("the standard input is a connection, and no socket that listens")
+            .hint("systemd hands that over with Accept=no"));
+    }
+    let listener = std::net::TcpListener::from(socket()?);
+    listener.set_nonblocking(true).map_err(no_socket)?;
+    Ok(listener)
+}
+
+fn no_socket(error: std::io::Error) -> KlError {
+    KlError::usage("the standard input is no socket to listen on").because(error)
 }
 
 fn pem(path: &Utf8PathBuf) -> Result<Vec<u8>, KlError> {

@@ -58,12 +58,14 @@ pub(super) async fn run(server: Arc<Server>, listener: TcpListener, tls: Option<
             let talk = Box::pin(connection(server, stream, peer.ip(), Arc::clone(&seat), tls, stop));
             tokio::select! {
                 () = cut.cancelled() => tracing::warn!(peer = %peer.ip(), "a request took too long for the server's end"),
-                () = seat.lost() => tracing::debug!(peer = %peer.ip(), "a silent connection made room for another one"),
+                () = seat.lost() => tracing::debug!(peer = %peer.ip(), "a silent connection was ended: its place is needed"),
                 () = talk => {}
             }
         });
     }
     drop(listener);
+    // Whoever has not come to the end of a request's head has begun nothing, and holds up whoever is to listen next.
+    seats.silent_go();
     tasks.close();
     server.work.close();
     let end = tokio::time::Instant::now() + server.limits.grace;

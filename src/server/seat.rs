@@ -26,7 +26,7 @@ struct Silent {
 pub(super) struct Seat {
     seats: Arc<Seats>,
     at: Mutex<At>,
-    /// Cancelled when another connection is to have the place.
+    /// Cancelled when another connection is to have the place, or nobody any more.
     lost: CancellationToken,
     _place: Option<OwnedSemaphorePermit>,
 }
@@ -69,6 +69,12 @@ impl Seats {
         std::future::pending().await
     }
 
+    /// All go on which nothing is asked: nobody is served any more.
+    pub(super) fn silent_go(&self) {
+        let mut silent = self.silent();
+        while silent.oldest_goes() {}
+    }
+
     fn silent(&self) -> MutexGuard<'_, Silent> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,7 +95,7 @@ impl Silent {
 }
 
 impl Seat {
-    /// Waits until another connection is to have the place.
+    /// Waits until another connection is to have the place, or nobody any more.
     pub(super) async fn lost(&self) {
         self.lost.cancelled().await;
     }

@@ -16,6 +16,10 @@ pub struct ServeArgs {
     /// The address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
+    /// Listen on the socket that is the standard input, as systemd hands it over (`StandardInput=socket`): it stays open
+    /// while the server restarts
+    #[arg(long, conflicts_with = "listen")]
+    pub listen_stdin: bool,
     /// The server's certificate and those that vouch for it (PEM); SIGHUP reads it again
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<Utf8PathBuf>,

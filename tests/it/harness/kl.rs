@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write as _};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -27,6 +28,7 @@ pub(crate) struct Kl {
     env: BTreeMap<OsString, OsString>,
     dir: Utf8PathBuf,
     stdin: Option<String>,
+    socket: Option<Arc<OwnedFd>>,
     scrub: Scrub,
 }
 
@@ -39,6 +41,7 @@ impl Kl {
             env,
             dir: dir.to_owned(),
             stdin: None,
+            socket: None,
             scrub,
         }
     }
@@ -85,6 +88,12 @@ impl Kl {
         self
     }
 
+    /// Gives this socket as standard input.
+    pub(crate) fn stdin_socket(mut self, socket: impl Into<OwnedFd>) -> Self {
+        self.socket = Some(Arc::new(socket.into()));
+        self
+    }
+
     /// Also replaces this in [`Said::scrubbed`].
     pub(crate) fn scrub(mut self, pattern: &str, placeholder: &'static str) -> Self {
         self.scrub.add(pattern, placeholder);
@@ -109,6 +118,9 @@ impl Kl {
             .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(socket) = &self.socket {
+            command.stdin(Stdio::from(socket.try_clone().unwrap()));
+        }
         let line = self.line();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{line}: {error}"));
         if let (Some(mut pipe), Some(text)) = (child.stdin.take(), self.stdin) {

@@ -215,6 +215,64 @@ async fn silent_connections_make_room_for_those_that_ask() {
     assert!(!rest(&mut silent[0]).await.contains("200 OK"));
 }
 
+/// Nor its end: whoever is to listen next would be waited for, while nobody answers.
+#[test]
+fn who_has_asked_nothing_does_not_hold_up_a_servers_end() {
+    use std::io::{Read as _, Write as _};
+    let site = Site::new();
+    for (server, begun) in [
+        (Program::start(&site), "G"),
+        (Program::start(&site), "GET /states/live HTTP/1.1\r\nHost: k"),
+        (Program::start_with_tls(&site), ""),
+        (Program::start_with_tls(&site), "\u{16}\u{3}\u{1}"),
+    ] {
+        let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+        stream.write_all(begun.as_bytes()).unwrap();
+        // It is accepted when the next one is.
+        let tls = server.authority.is_some();
+        if !tls {
+            assert_eq!(server.asks("GET", "/healthz", None, "").status, 200);
+        }
+        let began = Instant::now();
+        drop(server.stops());
+        assert!(began.elapsed() < Duration::from_secs(10), "{begun:?}: {:?}", began.elapsed());
+        drop(stream.read_to_end(&mut Vec::new()));
+    }
+}
+
+/// Whoever comes while one server ends and the next one begins waits for that.
+#[test]
+fn a_socket_that_somebody_keeps_open_is_listened_on_by_one_server_after_the_other() {
+    use std::io::{Read as _, Write as _};
+    let site = Site::new();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let start = || {
+        let kl = site.kl().args(["serve", "--listen-stdin"]).stdin_socket(socket.try_clone().unwrap());
+        Program::of(kl, None)
+    };
+    let first = start();
+    assert_eq!(first.address(), socket.local_addr().unwrap().to_string());
+    assert_eq!(first.asks("GET", "/healthz", None, "").status, 200);
+    drop(first.stops());
+    let mut between = std::net::TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+    between.write_all(b"GET /healthz HTTP/1.1\r\nHost: kl\r\nConnection: close\r\n\r\n").unwrap();
+    let second = start();
+    let mut said = String::new();
+    between.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    drop(second.stops());
+    // What is no such socket is refused, and so is one that others can reach, without TLS.
+    let serve = || site.kl().args(["serve", "--listen-stdin"]);
+    let said = serve().stdin("").exits(3).stderr;
+    assert!(said.contains("the standard input is no socket to listen on"), "{said}");
+    let connected = std::net::TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+    let said = serve().stdin_socket(connected).exits(3).stderr;
+    assert!(said.contains("is a connection, and no socket that listens") && said.contains("Accept=no"), "{said}");
+    let open = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let said = serve().stdin_socket(open).exits(3).stderr;
+    assert!(said.contains("can be reached by others"), "{said}");
+}
+
 /// More than a server takes by itself, before any of them has begun with TLS.
 #[test]
 fn hundreds_of_silent_connections_do_not_hold_a_server_up() {
