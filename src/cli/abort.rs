@@ -35,7 +35,8 @@ pub async fn run(session: &Session, args: AbortArgs) -> Result<Exit, KlError> {
         text.push_str(
             "If its terraform lives, it can no longer write its state. What it did then is in errored.tfstate, in the \
              directory where it ran: `terraform state push errored.tfstate` there takes it over (`kl exec --` in front of it, \
-             where there is no server).\n",
+             where there is no server), as long as nobody has gone on since. Then it would take that back, with -force \
+             without a word: `kl exec -- terraform plan` there says what to do instead.\n",
         );
     }
     session

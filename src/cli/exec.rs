@@ -2,6 +2,7 @@
 //! runs.
 
 mod elsewhere;
+mod errored;
 mod line;
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -40,9 +41,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// part of the environment than variables.
 const STATES_VARIABLE: &str = "TF_VAR_kl_states";
 
-/// Where Terraform leaves its state when it cannot write it.
-const ERRORED: &str = "errored.tfstate";
-
 /// Runs the command.
 pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     let line = Line::of(&args.command, |name| session.env.named(name));
@@ -80,12 +78,11 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
     }
 
     // A kl that was killed could not take what its terraform did: that is the only record of it.
-    if line.about_states && !args.command.iter().any(|word| word == "push") && place.dir.join(ERRORED).exists() {
-        ctx.warn(format!(
-            "errored.tfstate in {} holds what an earlier terraform could not write into its state: \
-             `kl exec -- terraform state push errored.tfstate` takes it over; then remove the file",
-            place.dir
-        ));
+    let pushes = args.command.iter().any(|word| word == "push");
+    if line.about_states
+        && let Some(told) = errored::told(ctx.store.as_ref(), &name, &place.dir, pushes).await?
+    {
+        ctx.warn(told);
     }
     let token = new_token()?;
     let access = Access::to(name.clone(), &token).reading(args.reads.clone());

@@ -9,6 +9,7 @@ pub mod commit;
 pub mod done;
 pub mod edit;
 pub mod errand;
+pub mod errored;
 pub mod evidence;
 pub mod execute;
 pub mod finish;

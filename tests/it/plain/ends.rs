@@ -18,6 +18,7 @@ on_both_databases!(
     the_lock_of_a_killed_kl_is_seen_and_aborted,
     the_lock_of_a_killed_kl_is_freed_by_terraform,
     an_abort_takes_the_lock_of_a_terraform_that_works,
+    what_others_have_done_since_an_abort_is_not_pushed_away,
     a_signal_is_heard_once,
     two_signals_end_terraform_at_once_and_leave_no_lock,
 );
@@ -78,6 +79,8 @@ fn orphaned(site: &Site, database: &Database) -> String {
     assert!(shown.contains(&run) && shown.contains("alice"), "{shown}");
     let said = exec(site, &["plan", "-input=false", &var]).exits(1).stderr;
     assert!(said.contains("is locked by alice") && said.contains(&run), "{said}");
+    let unlock = "`kl exec -- terraform force-unlock -force ";
+    assert!(said.contains(unlock) && said.contains(&format!("`kl abort {run}` frees its lock")), "{said}");
     let said = site.kl().args(["apply", "live", &format!("-{var}"), "--auto-approve"]).exits(2).stderr;
     assert!(said.contains("is locked by alice") && said.contains(&format!("kl abort {run}")), "{said}");
     run
@@ -131,6 +134,60 @@ fn an_abort_takes_the_lock_of_a_terraform_that_works(database: &Database) {
     assert!(said.contains("HTTP error: 409") && said.contains("it was taken away"), "{said}");
     assert_eq!(database.value("SELECT count(*) FROM state_versions"), Some("0".into()));
     is_taken_over(&site);
+}
+
+fn what_others_have_done_since_an_abort_is_not_pushed_away(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    drop(exec(&site, &["apply", "-auto-approve", "-input=false", &var]).exits(0));
+    let serial = || database.value("SELECT max(serial) FROM state_versions").unwrap().parse::<i64>().unwrap();
+    let plan = || exec(&site, &["plan", "-input=false", &var, "-var=value=2"]).exits(0).stderr;
+    let before = serial();
+    gates.close("apply");
+    let running = exec(&site, &["apply", "-auto-approve", "-input=false", &var, "-var=value=2"]).spawn();
+    gates.reached("apply");
+    let run = runs(database, "reserved").remove(0);
+    let said = site.kl().args(["abort", &run]).exits(0).stdout;
+    assert!(said.contains("as long as nobody has gone on since"), "{said}");
+    // Somebody goes on.
+    site.write("live/more.tf", "resource \"terraform_data\" \"more\" {}\n");
+    let target = ["--target", "terraform_data.more", "--actor", "bob", "--auto-approve"];
+    drop(site.kl().args(["apply", "live", &format!("-{var}")]).args(target).exits(0));
+    gates.open("apply");
+    drop(running.exits(1));
+    assert_eq!(serial(), before + 1);
+    let stands = before + 1;
+    let (since, over) =
+        (format!("serial {stands} (run "), format!("`kl state import errored.tfstate --over {stands}`"));
+    let told = ["others have gone on since", &since, "by bob): terraform_data.more", "Do not push it", &over];
+    let push = exec(&site, &["state", "push", "errored.tfstate"]).exits(1).stderr;
+    for said in [plan(), push] {
+        for part in told {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    // So it is, too, when its own serial is a higher one: it tried more than once.
+    let text = fs::read_to_string(errored(&site)).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    document["serial"] = (stands + 5).into();
+    fs::write(errored(&site), document.to_string()).unwrap();
+    for part in told {
+        assert!(plan().contains(part), "{part}: {}", plan());
+    }
+    // Another history, and what is no state.
+    document["lineage"] = "another".into();
+    fs::write(errored(&site), document.to_string()).unwrap();
+    assert!(plan().contains("it has lineage another"), "{}", plan());
+    fs::write(errored(&site), &text[..text.len() / 2]).unwrap();
+    assert!(plan().contains("cannot be read"), "{}", plan());
+    // As a whole it is taken over on record.
+    fs::write(errored(&site), &text).unwrap();
+    let import = ["state", "import", "errored.tfstate", "--over", &stands.to_string()];
+    drop(site.kl().args(import).dir(site.repo().join("live")).exits(0));
+    assert!(!listed(&site).contains(&"terraform_data.more".to_owned()));
+    assert!(plan().contains("holds nothing that the state does not have: remove the file"), "{}", plan());
 }
 
 /// A second signal would make Terraform drop everything.
