@@ -29,7 +29,7 @@ pub(super) async fn lock(server: &Server, pass: &Pass, name: &StateName, body: &
     take(server, pass, &head, &info).await.map(|()| Answer::done())
 }
 
-/// The answer to who may not lock: a lock document, as Terraform hides the text of a 403 (facts E1).
+/// The answer to whose one command may not lock: a lock document, as Terraform hides the text of a 403 (facts E1).
 pub(super) fn not_allowed(why: &str, state: &StateName) -> Answer {
     // A line that begins with a space is left as it is; others are wrapped.
     document(409, &format!("refused by kl:\n  {why}"), "", state.as_str(), DateTime::default())
@@ -76,17 +76,9 @@ async fn take(server: &Server, pass: &Pass, head: &StateHead, info: &LockInfo) -
                 refused.clear();
             }
             refused.insert(asked);
-            Err(refusal(&blockers, lock.as_ref(), head.name.as_str()))
+            Err(server.refusal(&blockers, lock.as_ref(), head.name.as_str()))
         }
     }
-}
-
-/// The answer to who cannot have the lock: a lock document, because anything else hides the reason (facts E1).
-pub(super) fn refusal(blockers: &[Blocker], lock: Option<&PlainLock>, state: &str) -> Answer {
-    let story = story(blockers, lock);
-    let holder = blockers.first().map_or("", |blocker| blocker.reservation.holder.0.as_str());
-    let at = blockers.first().map(|blocker| blocker.at).unwrap_or_default();
-    document(423, &story, holder, state, at)
 }
 
 /// A refusal that Terraform shows.
@@ -97,8 +89,9 @@ fn document(status: u16, story: &str, holder: &str, state: &str, at: DateTime<Ut
     }
 }
 
-/// Who is in the way, for the terminal of whoever wanted the lock.
-fn story(blockers: &[Blocker], lock: Option<&PlainLock>) -> String {
+/// Who is in the way, for the terminal of whoever wanted the lock, and what can be done there. `prefix` stands before what
+/// Terraform is to be told.
+fn story(blockers: &[Blocker], lock: Option<&PlainLock>, prefix: &str) -> String {
     let mut lines = vec!["refused by kl, because others work on the state:".to_owned()];
     for blocker in blockers.iter().take(MAX_TOLD) {
         let told = conflict::told(blocker);
@@ -115,8 +108,25 @@ fn story(blockers: &[Blocker], lock: Option<&PlainLock>) -> String {
     if blockers.len() > MAX_TOLD {
         lines.push(format!("  and {} more", blockers.len() - MAX_TOLD));
     }
-    // The advice for `kl apply` about waiting is not for Terraform.
-    lines.extend(conflict::hints(blockers).into_iter().filter(|hint| !hint.contains("--wait")));
+    let held = |how: HeldAs| {
+        let is = |one: &&Blocker| one.reservation.held_as == how && one.reservation.acquired_at.is_some();
+        blockers.iter().find(is).map(|blocker| blocker.reservation.run)
+    };
+    if let Some(run) = held(HeldAs::Quarantine) {
+        lines.push(format!(
+            "run {run} ended after it had changed real objects, or perhaps; `kl recover {run}` brings the state back in step"
+        ));
+    }
+    if let Some(run) = held(HeldAs::Lock) {
+        let lock = lock.filter(|lock| lock.run == run);
+        let id = lock.map_or_else(|| "ID".to_owned(), |lock| argument(&lock.id.0));
+        lines.push(format!(
+            "if that terraform is dead, `kl abort {run}` frees its lock, and so does `{prefix}terraform force-unlock -force {id}`"
+        ));
+    }
+    if blockers.iter().any(|one| one.reservation.held_as == HeldAs::Run || one.reservation.acquired_at.is_none()) {
+        lines.push("`kl status` shows every reservation; `kl abort RUN` ends a run whose job is dead".to_owned());
+    }
     lines.push("-lock-timeout=10m lets terraform try again for so long".to_owned());
     lines.join("\n")
 }
@@ -158,7 +168,21 @@ pub(super) fn other(lock: &PlainLock) -> Answer {
     Answer::text(409, format!("another lock is held: {id}, by {}; run {}", lock.holder, lock.run))
 }
 
+/// An id as a word of a shell. What is no plain word has to be looked up.
+fn argument(id: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/@".contains(letter);
+    if id.chars().all(plain) && !id.starts_with('-') { id.to_owned() } else { "ID".to_owned() }
+}
+
 impl Server {
+    /// The answer to who cannot have the lock: a lock document, because anything else hides the reason (facts E1).
+    pub(super) fn refusal(&self, blockers: &[Blocker], lock: Option<&PlainLock>, state: &str) -> Answer {
+        let story = story(blockers, lock, if self.access.is_for_one() { "kl exec -- " } else { "" });
+        let holder = blockers.first().map_or("", |blocker| blocker.reservation.holder.0.as_str());
+        let at = blockers.first().map(|blocker| blocker.at).unwrap_or_default();
+        document(423, &story, holder, state, at)
+    }
+
     /// Who acts: whoever runs the server, else whoever has the pass and the document names.
     pub(super) fn who(&self, pass: &Pass, named: &str) -> Actor {
         self.actor.clone().unwrap_or_else(|| pass.actor(named))

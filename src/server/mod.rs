@@ -282,8 +282,10 @@ impl Server {
     ) -> Result<Ready<'_>, Answer> {
         let pass = self.access.admit(&*self.store, request).await?;
         if let Err(why) = pass.allows(verb.role(), name) {
+            // A lock document is what Terraform asks again after, for as long as -lock-timeout says: it would not help. Whoever
+            // serves one command cannot send anybody to an address that says why.
             return Err(match verb {
-                Verb::Lock => lock::not_allowed(&why, name),
+                Verb::Lock if self.access.is_for_one() => lock::not_allowed(&why, name),
                 _ => Answer::text(403, why),
             });
         }

@@ -207,7 +207,7 @@ async fn remove_at_once(server: &Server, pass: &Pass, head: &StateHead) -> Resul
         match server.store.lock_once(&run, &info, known.serial, &commit).await {
             Ok(LockOnce::Committed(_)) => return Ok(Answer::done()),
             Ok(LockOnce::Blocked { blockers, lock }) => {
-                return Err(lock::refusal(&blockers, lock.as_ref(), head.name.as_str()));
+                return Err(server.refusal(&blockers, lock.as_ref(), head.name.as_str()));
             }
             Err(StoreError::Stale(_)) if tries < TRIES => {}
             Err(error) => return Err(error.into()),

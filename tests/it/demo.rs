@@ -56,7 +56,7 @@ fn two_changes_of_one_state_commit_at_the_same_time(database: &Database) {
 fn plain_terraform_keeps_its_state_behind_a_server(database: &Database) {
     let site = Site::on(database);
     let said = demo(&site, database, "backend");
-    for claim in ["no changes", "refused by kl", "a revoked token opens nothing", "ended with 0"] {
+    for claim in ["no changes", "refused-by-kl", "a revoked token opens nothing", "ended with 0"] {
         assert!(said.stdout.contains(claim), "{claim}: {}", said.stdout);
     }
     // The claims once more, from the database itself.
@@ -71,8 +71,14 @@ fn plain_terraform_keeps_its_state_behind_a_server(database: &Database) {
 fn the_unit_of_the_server_can_be_loaded() {
     let site = Site::new();
     let unit = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/backend/kl-serve.service");
-    let text = std::fs::read_to_string(unit).unwrap();
-    for part in ["NoNewPrivileges=yes", "ProtectSystem=strict", "DynamicUser=yes", "LoadCredential=database-url:"] {
+    let text = std::fs::read_to_string(&unit).unwrap();
+    for part in [
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "DynamicUser=yes",
+        "LoadCredential=database-url:",
+        "StandardInput=socket",
+    ] {
         assert!(text.contains(part), "{part}");
     }
     // Its command line is one that kl takes.
@@ -86,6 +92,9 @@ fn the_unit_of_the_server_can_be_loaded() {
     // Verifying wants the program to be there.
     let copy = site.path("kl-serve.service");
     std::fs::write(&copy, text.replace("/usr/local/bin/kl", env!("CARGO_BIN_EXE_kl"))).unwrap();
-    let said = site.kl().instead("/usr/bin/systemd-analyze").args(["verify", copy.as_str()]).exits(0);
+    let socket = site.path("kl-serve.socket");
+    std::fs::copy(unit.with_extension("socket"), &socket).unwrap();
+    let verify = site.kl().instead("/usr/bin/systemd-analyze").args(["verify", copy.as_str(), socket.as_str()]);
+    let said = verify.exits(0);
     assert!(!said.stderr.contains("kl-serve"), "{}", said.stderr);
 }

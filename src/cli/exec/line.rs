@@ -62,8 +62,9 @@ impl<'a> Line<'a> {
         let words = || rest.iter().filter_map(|word| word.to_str());
         let mut plain = words().filter(|word| !word.starts_with('-'));
         let verb = plain.next().filter(|_| terraform);
+        let further_verb = plain.next().filter(|_| verb == Some("state"));
         let writes = match verb {
-            Some("state") => plain.next().is_some_and(|verb| STATE_WRITES.contains(&verb)),
+            Some("state") => further_verb.is_some_and(|verb| STATE_WRITES.contains(&verb)),
             Some(verb) => WRITES.contains(&verb),
             None => false,
         };
@@ -73,7 +74,9 @@ impl<'a> Line<'a> {
             values.flat_map(|words| words.split_whitespace().map(unquoted).collect::<Vec<_>>()).collect()
         };
         let from_environment = || {
-            let names = ["TF_CLI_ARGS".to_owned(), format!("TF_CLI_ARGS_{}", verb.unwrap_or_default())];
+            // Terraform joins the words of a command: `TF_CLI_ARGS_state_rm`.
+            let command: Vec<&str> = verb.into_iter().chain(further_verb).collect();
+            let names = ["TF_CLI_ARGS".to_owned(), format!("TF_CLI_ARGS_{}", command.join("_"))];
             further(&names).iter().any(|word| leaves_the_lock(word))
         };
         let backend_config = if verb == Some("init") || !terraform {
@@ -195,6 +198,11 @@ mod tests {
         for (name, unlocked) in [("TF_CLI_ARGS", true), ("TF_CLI_ARGS_apply", true), ("TF_CLI_ARGS_plan", false)] {
             let variable = |asked: &str| (asked == name).then(|| "-parallelism=2 -lock=false".to_owned());
             assert_eq!(with("terraform apply", variable, |line| line.unlocked.is_some()), unlocked, "{name}");
+        }
+        // As Terraform names the variables of commands of two words.
+        for (name, unlocked) in [("TF_CLI_ARGS_state_rm", true), ("TF_CLI_ARGS_state", false), ("TF_CLI_ARGS", true)] {
+            let variable = |asked: &str| (asked == name).then(|| "-lock=false".to_owned());
+            assert_eq!(with("terraform state rm a", variable, |line| line.unlocked.is_some()), unlocked, "{name}");
         }
     }
 }

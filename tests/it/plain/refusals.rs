@@ -70,6 +70,8 @@ fn a_write_without_the_lock_is_refused_before_anything_is_done(database: &Databa
     }
     let said = exec(&site, &["apply", "-auto-approve"]).env("TF_CLI_ARGS_apply", "-lock=false").exits(3).stderr;
     assert!(said.contains("-lock=false"), "{said}");
+    let said = exec(&site, &["state", "rm", "terraform_data.a"]).env("TF_CLI_ARGS_state_rm", "-lock=false").exits(3);
+    assert!(said.stderr.contains("leave -lock=false out"), "{said:?}");
     assert_eq!(pulled(&site), before);
     assert!(!site.repo().join("live/errored.tfstate").exists());
     // Looking needs no lock.

@@ -60,6 +60,8 @@ fn who_waits_too_short_hears_who_holds_what(database: &Database) {
     for part in ["terraform_data.slow (write) is held by bob", &run, "expires in", "others work on the state"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    // Only what a plain Terraform can do about it.
+    assert!(said.contains("`kl status` shows every reservation") && !said.contains("--on-stale"), "{said}");
     gates.open("apply");
     drop(running.exits(0));
 
