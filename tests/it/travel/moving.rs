@@ -384,7 +384,9 @@ fn somebody_who_is_applying_is_noticed(database: &Database) {
     for part in ["somebody works on the state of the old backend", "Lock Info:", "OperationTypeApply"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    assert_eq!(database.value("SELECT count(*) FROM state_versions").unwrap_or("0".into()), "0");
+    if database.backend() == Backend::Postgres {
+        assert_eq!(database.value("SELECT count(*) FROM state_versions"), Some("0".into()));
+    }
     gates.open("apply");
     drop(running.exits(0));
     // One that begins while it is adopted.
@@ -405,7 +407,7 @@ fn checks_stand_in_any_order(database: &Database) {
     let checks: Vec<String> = (0..6)
         .map(|number| {
             format!(
-                "check \"c{number}\" {{\n  assert {{\n    condition     = true\n    error_message = \"no\"\n  }}\n}}\n"
+                "check \"c{number}\" {{\n  assert {{\n    condition     = terraform_data.a[0].input == 0\n    error_message = \"no\"\n  }}\n}}\n"
             )
         })
         .collect();
@@ -424,11 +426,12 @@ resource "terraform_data" "a" {
     site.write("live/main.tf", &(checks.concat() + counted));
     drop(terraform(&site, "live", &["apply", "-auto-approve", "-input=false"]).exits(0));
     drop(adopt(&site, &[]).exits(0));
+    let serial = pulled(&site, "live")["serial"].to_string();
     for _ in 0..2 {
         let said = adopt(&site, &[]).exits(0).stdout;
         assert!(said.contains("rows already, at serial"), "{said}");
-        let pulled = terraform(&site, "live", &["state", "pull"]).exits(0).stdout;
-        let said = state(&site, &["import", "-"]).stdin(pulled).exits(0).stdout;
+        let document = terraform(&site, "live", &["state", "pull"]).exits(0).stdout;
+        let said = state(&site, &["import", "-"]).stdin(document).exits(0).stdout;
         assert!(said.contains("has this document already"), "{said}");
     }
     // What kl does not change is no change when a plain Terraform writes it.
@@ -437,10 +440,11 @@ resource "terraform_data" "a" {
         let kl = site.kl().args(["exec", "--dir", "live", "--", program().as_str()]);
         drop(kl.args(args.iter().copied()).exits(0));
     };
+    fs::remove_file(site.repo().join("live/terraform.tfstate")).unwrap();
     exec(&["init", "-input=false", "-reconfigure"]);
     site.write("live/more.tf", "resource \"terraform_data\" \"b\" {}\n");
     exec(&["apply", "-auto-approve", "-input=false"]);
-    assert_eq!(super::diff(&site, &["1"]), ["created terraform_data.b"]);
+    assert_eq!(super::diff(&site, &[&serial]), ["created terraform_data.b"]);
 }
 
 fn what_is_pulled_is_taken_by_every_backend(database: &Database) {
