@@ -93,17 +93,6 @@ pub fn ended_because(events: &[RecordedEvent], as_what: RunStatus) -> Option<&st
     })
 }
 
-/// Who has taken over last what a run had left; nobody where more was left after that.
-#[must_use]
-pub fn taken_over(events: &[RecordedEvent]) -> Option<(RunId, &Actor)> {
-    let last = events.iter().rev().find_map(|recorded| match &recorded.event {
-        RunEvent::TakenOver { by, actor } => Some(Some((*by, actor))),
-        RunEvent::Quarantined { .. } => Some(None),
-        _ => None,
-    });
-    last.flatten()
-}
-
 /// The sentence for an event of a timeline, in the light of what came after it.
 #[must_use]
 pub fn told_since(event: &RunEvent, aftermath: Option<&Aftermath>) -> Option<Told> {

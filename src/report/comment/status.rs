@@ -213,13 +213,6 @@ fn title(conflict: &[Blocker], error: Option<&str>) -> String {
 
 /// How what a run had left was put in order, if it was. What was quarantined after that is left again.
 fn settled(apply: &ApplyView) -> Option<Settled> {
-    let last = apply.events.iter().rev().find_map(|recorded| match &recorded.event {
-        RunEvent::TakenOver { .. } => Some(Some(Settled::TakenOver)),
-        RunEvent::Discarded { .. } => Some(Some(Settled::Discarded)),
-        RunEvent::Quarantined { .. } => Some(None),
-        _ => None,
-    });
-    last.flatten()
     match &apply.aftermath.as_ref()?.became {
         Became::Recovered { left, .. } if !left.is_empty() => Some(Settled::InPart),
         Became::Recovered { .. } | Became::Forgotten => Some(Settled::TakenOver),
@@ -228,14 +221,19 @@ fn settled(apply: &ApplyView) -> Option<Settled> {
     }
 }
 
-/// What a run changed for real without a commit, as far as nobody has put it in order since.
+/// What a run changed for real without a commit: what was kept late, where others were told of the rest before.
 #[must_use]
 pub fn quarantined(apply: &ApplyView) -> Vec<String> {
-    let mut left = Vec::new();
+    let (mut left, mut passed_on) = (Vec::new(), false);
     for recorded in &apply.events {
         match &recorded.event {
-            RunEvent::Quarantined { addresses } => left.extend(addresses.iter().cloned()),
-            RunEvent::TakenOver { .. } | RunEvent::Discarded { .. } => left.clear(),
+            RunEvent::Quarantined { addresses } => {
+                if std::mem::take(&mut passed_on) {
+                    left.clear();
+                }
+                left.extend(addresses.iter().cloned());
+            }
+            RunEvent::TakenOver { .. } | RunEvent::Discarded { .. } => passed_on = true,
             _ => {}
         }
     }
