@@ -92,7 +92,7 @@ pub async fn recover(ctx: &Context, failed: RunId, lease: Duration) -> Result<Re
         Ok(evidence) => evidence,
         Err(trouble) => return Err(told(ctx, &old, trouble).await?),
     };
-    match take(ctx, &old, evidence, lease, true).await {
+    match Box::pin(take(ctx, &old, evidence, lease, true)).await {
         Ok(recovered) => Ok(recovered),
         Err(trouble) => Err(told(ctx, &old, trouble).await?),
     }
@@ -110,7 +110,8 @@ pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Resu
     if let Some(refusal) = needs_a_person(failed, &evidence) {
         return Ok(Attempt::Refused(refusal));
     }
-    match take(ctx, &old, evidence, lease.min(LEASE), false).await {
+    // Boxed: an apply that waits for it need not be as large.
+    match Box::pin(take(ctx, &old, evidence, lease.min(LEASE), false)).await {
         // Another apply of the same spec was faster.
         Ok(_) | Err(Trouble::Gone) => Ok(Attempt::Done),
         Err(Trouble::TooEarly(error)) => Ok(Attempt::TooEarly(error)),
