@@ -30,17 +30,19 @@ pub fn again(first: &Run, later: &Run) -> Option<Again> {
         return Some(Again::Applied);
     }
     let (wanted, wants) = (writes(first), writes(later));
+    let total = wanted.len();
     let (same_request, same_author) = match (request(&first.origin), request(&later.origin)) {
         (Some(ours), Some(theirs)) => (ours == theirs, ours == theirs),
         (None, None) => (false, first.actor == later.actor),
         _ => (false, false),
     };
-    let meets = |pattern: &&Pattern| wants.iter().any(|other| pattern.intersects(other));
-    let covered = |pattern: &Pattern| wants.iter().any(|other| other.covers(pattern));
-    if same_request && wanted.len() <= COMPARED && wanted.iter().copied().all(covered) {
+    let mut wanted = wanted.into_iter().take(COMPARED);
+    let all = wanted.len() == total;
+    if same_request && all && wanted.clone().all(|pattern| wants.iter().any(|other| other.covers(pattern))) {
         return Some(Again::Planned);
     }
-    (same_author && wanted.iter().take(COMPARED).any(|pattern| meets(pattern))).then_some(Again::Followed)
+    let meets = wanted.any(|pattern| wants.iter().any(|other| pattern.intersects(other)));
+    (same_author && meets).then_some(Again::Followed)
 }
 
 /// Whether a later run has brought the change of an earlier one to its end: it made a version, or there was nothing left to
