@@ -73,8 +73,8 @@ pub async fn judge(
         return Ok(Errored::Known);
     }
     let undone = undone(store, &trunk, &document, written).await?;
-    // Of the same serial there cannot be two: Terraform refuses to push it.
-    if undone.is_none() && stands < document.serial {
+    // Of the same serial there cannot be two, and Terraform refuses to push it; where nothing was ever written, 0 is none.
+    if undone.is_none() && (stands < document.serial || stands == Serial(0)) {
         return Ok(Errored::Next);
     }
     Ok(Errored::Overtaken { serial: document.serial, stands, undone })
