@@ -307,8 +307,12 @@ mod tests {
         fn emit(&self, _: &Progress) {}
     }
 
-    /// A run with a lease on a store that meets the mishap, until its timeline is that long, and why it lost the lease.
-    async fn beats(lease: Duration, mishap: &str, events: usize) -> (Held, Vec<RunEvent>, Option<Loss>) {
+    /// A run with a lease on a store that meets the mishap, until its timeline is long enough, and why it lost the lease.
+    async fn beats(
+        lease: Duration,
+        mishap: &str,
+        enough: impl Fn(&[RunEvent]) -> bool,
+    ) -> (Held, Vec<RunEvent>, Option<Loss>) {
         let dir = tempfile::tempdir().unwrap();
         let file = camino::Utf8Path::from_path(dir.path()).unwrap().join("kl.db");
         let store = open(&DatabaseUrl::sqlite(file)).await.unwrap();
@@ -334,7 +338,7 @@ mod tests {
         let told = loop {
             let told: Vec<RunEvent> =
                 store.event_list(run.id).await.unwrap().into_iter().map(|recorded| recorded.event).collect();
-            if told.len() == events {
+            if enough(&told) {
                 break told;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -344,7 +348,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_renewal_that_is_late_is_on_record_and_so_is_the_next_one() {
-        let (held, told, lost) = beats(Duration::from_secs(4), "store/renew the lease/begin#1=fail", 3).await;
+        let (held, told, lost) =
+            beats(Duration::from_secs(4), "store/renew the lease/begin#1=fail", |told| told.len() == 3).await;
         assert!(matches!(&told[1], RunEvent::LeaseLate { reason } if reason.contains("renew the lease")), "{told:?}");
         let renewed = |event: &RunEvent| matches!(event, RunEvent::LeaseRenewed { expires_at } if *expires_at > held.expires_at());
         assert!(renewed(&told[2]), "{told:?}");
@@ -354,8 +359,11 @@ mod tests {
     /// As for one that was paused while it asked: the answer's time is over, and nobody has the rows.
     #[tokio::test(flavor = "multi_thread")]
     async fn one_whose_question_outlasted_the_lease_asks_once_more() {
-        let (_, told, lost) = beats(Duration::from_secs(1), "store/renew the lease/begin#1=stall:4000", 2).await;
-        assert!(matches!(&told[1], RunEvent::LeaseRenewed { .. }), "{told:?}");
+        // That it was late may be on record, too, where the database is quick.
+        let renewed = |told: &[RunEvent]| told.iter().any(|event| matches!(event, RunEvent::LeaseRenewed { .. }));
+        let stall = "store/renew the lease/begin#1=stall:4000";
+        let (_, told, lost) = beats(Duration::from_secs(1), stall, renewed).await;
+        assert!(told.len() <= 3, "{told:?}");
         assert_eq!(lost, None);
     }
 }
