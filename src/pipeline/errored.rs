@@ -93,13 +93,20 @@ async fn undone(
         let then = run.started_at <= written + APART && run.ended_at.is_some_and(|ended| written - ended < WORKED_ON);
         run.kind == RunKind::Plain && lost && then
     };
-    let own = runs.iter().find(stopped);
-    // It had the lock: whatever came after its beginning and is not its own came after its end.
+    let stopped: Vec<&Run> = runs.iter().filter(stopped).collect();
+    let unknown = || Ok(Some("what came since is not on record any more".to_owned()));
+    if stopped.is_empty() && runs.len() >= RUNS as usize {
+        return unknown();
+    }
+    // It had the lock: whatever came after its beginning and is not its own came after its end. Where it may have been one
+    // of several, nothing is its own for certain.
+    let own = if let [one] = stopped.as_slice() { Some(*one) } else { None };
     let before = Serial((document.serial.0 - 1).max(0));
-    let since = own.map_or(before, |run| run.source_serial.min(before)).min(trunk.head.serial);
+    let began = stopped.iter().map(|run| run.source_serial).min();
+    let since = began.map_or(before, |began| began.min(before)).min(trunk.head.serial);
     let changed = match store.rows_changed_since(trunk.head.id, since).await {
         Ok(changed) => changed,
-        Err(StoreError::HistoryRemoved { .. }) => return Ok(None),
+        Err(StoreError::HistoryRemoved { .. }) => return unknown(),
         Err(error) => return Err(error.into()),
     };
     let others = |change: &&RowChange| {

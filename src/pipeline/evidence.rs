@@ -53,7 +53,9 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
         }
         Leftover::Elsewhere(workplace) => {
             let ended = events.iter().any(|event| matches!(event, RunEvent::ApplyFinished { .. }));
-            let unseen = (!ended || stored.is_none()).then_some(workplace);
+            // The last checkpoint comes after the end, and one that was cut off before names what it does not have.
+            let whole = ended && stored.as_ref().is_some_and(|stored| stored.in_flight.is_empty());
+            let unseen = (!whole).then_some(workplace);
             on_record(ctx, run, stored, unseen).await
         }
         Leftover::Nothing | Leftover::Working(_) => on_record(ctx, run, stored, None).await,

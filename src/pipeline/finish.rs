@@ -48,8 +48,7 @@ pub async fn finish(ctx: &Context, run: &Run, last: bool) -> Result<Finished, Kl
     let evidence = evidence::gather(ctx, run, leftover).await?;
     if let (Some(checkpoint), Some(_)) = (&evidence.checkpoint, &evidence.here) {
         // Somebody may have recovered elsewhere what was on record until now.
-        ctx.store.quarantine_add(run.id, &evidence.news).await?;
-        ctx.store.checkpoint_put(run.id, checkpoint).await?;
+        ctx.store.quarantine_add(run.id, &evidence.news, checkpoint).await?;
         ctx.store.event_append(run.id, &evidence.unheard).await?;
         // The checkpoint is complete now: no more than what it names has to stay reserved.
         ctx.store.workplace_forget(run.id).await?;

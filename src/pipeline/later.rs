@@ -62,16 +62,13 @@ pub(super) async fn came(
 
 /// Until when a run held something: with what it left in quarantine. None while it does.
 fn held_until(run: &Run, events: &[RecordedEvent]) -> Option<chrono::DateTime<chrono::Utc>> {
-    let left = events.iter().any(|recorded| matches!(recorded.event, RunEvent::Quarantined { .. }));
-    let freed = events
-        .iter()
-        .rev()
-        .find(|recorded| matches!(recorded.event, RunEvent::TakenOver { .. } | RunEvent::Discarded { .. }));
-    match freed {
-        Some(freed) => Some(freed.at),
-        None if left => None,
-        None => run.ended_at,
-    }
+    // What was kept beside a recovery, or came after it, is the run's own still.
+    let last = events.iter().rev().find_map(|recorded| match recorded.event {
+        RunEvent::TakenOver { .. } | RunEvent::Discarded { .. } => Some(Some(recorded.at)),
+        RunEvent::Quarantined { .. } => Some(None),
+        _ => None,
+    });
+    last.unwrap_or(run.ended_at)
 }
 
 /// What another run met of this one, by its own record: the worst of it.

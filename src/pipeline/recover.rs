@@ -129,7 +129,7 @@ pub async fn discard(ctx: &Context, failed: RunId) -> Result<Dropped, KlError> {
     {
         return Err(working.refusal());
     }
-    let left = reserved(ctx, &old).await?;
+    let left = reserved(ctx, &old, failed).await?;
     let freed = ctx.store.quarantine_release(failed, &ctx.actor).await?;
     if freed == 0 && successor(ctx, &old).await?.is_some() {
         // What its directory tells is of use until the recovery is done.
@@ -150,10 +150,10 @@ pub async fn discard(ctx: &Context, failed: RunId) -> Result<Dropped, KlError> {
     Ok(Dropped { freed: left, unseen })
 }
 
-/// What an ended run still reserves.
-async fn reserved(ctx: &Context, old: &Run) -> Result<Vec<Pattern>, KlError> {
+/// What an ended run, or its recovery, still reserves.
+async fn reserved(ctx: &Context, old: &Run, run: RunId) -> Result<Vec<Pattern>, KlError> {
     let standing = ctx.store.reservation_list(old.state).await?;
-    Ok(standing.into_iter().filter(|one| one.run == old.id).map(|one| one.claim.pattern).collect())
+    Ok(standing.into_iter().filter(|one| one.run == run).map(|one| one.claim.pattern).collect())
 }
 
 /// The run, which must have ended.
@@ -236,7 +236,7 @@ async fn take(
     let ctx = &ctx.patient(lease);
     let Evidence { checkpoint, news, unknown, unseen, unheard, here } = evidence;
     let Some(checkpoint) = checkpoint else {
-        if unseen.is_none() && reserved(ctx, old).await?.is_empty() {
+        if unseen.is_none() && reserved(ctx, old, failed).await?.is_empty() {
             return Err(Trouble::Gone);
         }
         return Err(Trouble::Other(nothing_on_record(failed, unseen.as_ref())));
@@ -260,8 +260,7 @@ async fn take(
     let recorder = Recorder::new(ctx.store.clone(), ctx.sink.clone(), run);
     if here.is_some() {
         // What was found out must not be lost with this process; and what came after a recovery elsewhere is kept again.
-        ctx.store.quarantine_add(failed, &news).await?;
-        ctx.store.checkpoint_put(failed, &checkpoint).await?;
+        ctx.store.quarantine_add(failed, &news, &checkpoint).await?;
         ctx.store.event_append(failed, &unheard).await?;
         ctx.store.workplace_forget(failed).await?;
     }
@@ -296,7 +295,7 @@ async fn take(
             }
             None => (checkpoint, unknown),
         };
-        if let Some(error) = created_unseen(failed, &unknown).filter(|_| !person) {
+        if let Some(error) = created_unseen(run, &unknown).filter(|_| !person) {
             return Err(error);
         }
         let recovered = take_over(ctx, &recorder, &held, old, &checkpoint).await?;
@@ -310,13 +309,18 @@ async fn take(
             if unseen.is_some() && !kept {
                 drop(ctx.store.workplace_forget(failed).await);
             }
-            let kept = if kept { reserved(ctx, old).await.unwrap_or_default() } else { Vec::new() };
+            let kept = if kept { reserved(ctx, old, failed).await.unwrap_or_default() } else { Vec::new() };
             Ok(Recovered { unseen, kept, ..recovered })
         }
         Err(error) => {
             let (quarantine, next) = if kept { (Vec::new(), failed) } else { (vec![Pattern::Everything], run) };
             let end = RunEnd { quarantine, ..RunEnd::failed(error.message()) };
             let ended = ctx.store.run_end(run, &end).await;
+            let left = reserved(ctx, old, run).await.unwrap_or_default();
+            if ended.is_ok() && !left.is_empty() {
+                let addresses = left.iter().map(ToString::to_string).collect();
+                drop(recorder.record(RunEvent::Quarantined { addresses }).await);
+            }
             let error = error.hint(format!("nothing was recovered yet; try again with `kl recover {next}`"));
             Err(Trouble::Other(match ended {
                 Ok(()) => error,

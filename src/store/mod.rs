@@ -260,9 +260,9 @@ pub trait Store: Send + Sync {
         kept: bool,
     ) -> Result<Takeover, StoreError>;
 
-    /// Quarantines for a run that has ended what it changed and does not keep reserved yet, even beside a reservation that
-    /// somebody else has got meanwhile: a record of what really exists must survive. Nothing for a run that lives.
-    async fn quarantine_add(&self, run: RunId, changed: &[Pattern]) -> Result<(), StoreError>;
+    /// Stores what is known of a run by now, and quarantines, when it has ended, what it changed and does not keep reserved
+    /// yet, even beside a reservation that somebody else has got meanwhile: a record of what really exists must survive.
+    async fn quarantine_add(&self, run: RunId, changed: &[Pattern], checkpoint: &Checkpoint) -> Result<(), StoreError>;
 
     /// Frees the quarantine of a run that has ended (`kl recover --discard`), with an event that says by whom. Returns how
     /// many reservations it had.

@@ -15,6 +15,7 @@ use crate::error::KlError;
 use crate::exit::Exit;
 use crate::pipeline::Context;
 use crate::pipeline::finish::{Finished, Remains, finish};
+use crate::pipeline::leftover;
 use crate::pipeline::request::request_of;
 use crate::report::style::{good, loud, plain};
 use crate::store::model::ApplyResult;
@@ -161,6 +162,12 @@ async fn note(job: &Job<'_>, store: &dyn Store, run: &Run, remains: &Remains) ->
     };
     let next = match remains {
         Remains { quarantined, .. } if quarantined.is_empty() => "run the job again".to_owned(),
+        // What is recovered from elsewhere stays reserved until its machine was asked.
+        Remains { on_record: true, unseen: Some(place), .. } if leftover::is_elsewhere(place) => format!(
+            "run `kl recover {}` on {}, then run the job again; when that machine is gone, look at the provider, and free \
+             the rest with `kl recover {} --discard`",
+            run.id, place.host, run.id
+        ),
         Remains { on_record: true, unknown, .. } if !unknown.is_empty() => format!(
             "run `kl recover {}`, and look at the provider for {}: what exists and is in no state has to be imported or \
              deleted before the job is run again",

@@ -29,20 +29,22 @@ pub fn again(first: &Run, later: &Run) -> Option<Again> {
     if first.spec.is_some() && later.spec == first.spec {
         return Some(Again::Applied);
     }
-    let (wanted, wants) = (writes(first), writes(later));
-    let total = wanted.len();
     let (same_request, same_author) = match (request(&first.origin), request(&later.origin)) {
         (Some(ours), Some(theirs)) => (ours == theirs, ours == theirs),
         (None, None) => (false, first.actor == later.actor),
         _ => (false, false),
     };
+    if !same_author {
+        return None;
+    }
+    let (wanted, wants) = (writes(first), writes(later));
+    let all = (1..=COMPARED).contains(&wanted.len());
     let mut wanted = wanted.into_iter().take(COMPARED);
-    let all = wanted.len() == total;
     if same_request && all && wanted.clone().all(|pattern| wants.iter().any(|other| other.covers(pattern))) {
         return Some(Again::Planned);
     }
     let meets = wanted.any(|pattern| wants.iter().any(|other| pattern.intersects(other)));
-    (same_author && meets).then_some(Again::Followed)
+    meets.then_some(Again::Followed)
 }
 
 /// Whether a later run has brought the change of an earlier one to its end: it made a version, or there was nothing left to

@@ -96,7 +96,7 @@ pub(super) async fn what_becomes_known_later_is_quarantined_again(f: &Fixture) {
     let state = f.state("prod").await.id;
     let (live, acquired) = f.ask(state, "alice", "w b.x").await;
     granted(acquired);
-    f.store.quarantine_add(live, &[pattern("b.x")]).await.unwrap();
+    f.store.quarantine_add(live, &[pattern("b.x")], &checkpoint("{}", &["b.x"])).await.unwrap();
     assert_eq!(quarantined(f, state, live).await, Vec::<String>::new());
 
     let run = cut_off(f, state, "w a.x\nw a.y").await;
@@ -104,10 +104,11 @@ pub(super) async fn what_becomes_known_later_is_quarantined_again(f: &Fixture) {
     f.store.run_commit(&held, &commit(vec![write("a.x={}")])).await.unwrap();
     f.held(state, "bob", "w a.y").await;
     for _ in 0..2 {
-        f.store.quarantine_add(run, &[pattern("a.y")]).await.unwrap();
+        f.store.quarantine_add(run, &[pattern("a.y")], &checkpoint("{}", &["a.y"])).await.unwrap();
         assert_eq!(quarantined(f, state, run).await, ["a.y"]);
         let last = f.store.event_list(run).await.unwrap().pop().unwrap().event;
         assert_eq!(last, RunEvent::Quarantined { addresses: vec!["a.y".to_owned()] });
+        assert_eq!(f.store.checkpoint_find(run).await.unwrap(), Some(checkpoint("{}", &["a.y"])));
     }
 }
 

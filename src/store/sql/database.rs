@@ -278,8 +278,8 @@ impl Store for Database {
         transaction!(self, begin_write, "take over the quarantine", |db| reservations::adopt(db, run, of, lease, kept))
     }
 
-    async fn quarantine_add(&self, run: RunId, changed: &[Pattern]) -> Result<(), StoreError> {
-        transaction!(self, begin_write, "add to the quarantine", |db| ending::add(db, run, changed))
+    async fn quarantine_add(&self, run: RunId, changed: &[Pattern], checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        transaction!(self, begin_write, "add to the quarantine", |db| ending::add(db, run, changed, checkpoint))
     }
 
     async fn quarantine_release(&self, run: RunId, by: &Actor) -> Result<u64, StoreError> {

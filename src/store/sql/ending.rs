@@ -28,9 +28,16 @@ pub(super) async fn end(db: &mut Connection, run: RunId, end: &RunEnd) -> Result
     runs::set_ended(db, run, end).await
 }
 
-/// Adds to the quarantine of a run that has ended what it changed and does not keep yet.
-pub(super) async fn add(db: &mut Connection, run: RunId, changed: &[Pattern]) -> Result<(), Fault> {
+/// Stores what is known of a run by now, and adds to its quarantine, when it has ended, what it changed and does not keep
+/// yet. Whoever takes it over sees both, or neither.
+pub(super) async fn add(
+    db: &mut Connection,
+    run: RunId,
+    changed: &[Pattern],
+    checkpoint: &Checkpoint,
+) -> Result<(), Fault> {
     let locked = runs::lock(db, run).await?;
+    timeline::checkpoint_put(db, run, checkpoint).await?;
     if !locked.run.status.ended() {
         return Ok(());
     }
