@@ -40,6 +40,7 @@ pub fn listen(hangup: Hangup) -> Signals {
         interrupt: CancellationToken::new(),
         kill: CancellationToken::new(),
         hurry: heard.clone(),
+        soon: CancellationToken::new(),
         grace: GRACE,
     };
     let (told, first) = (stop.clone(), heard.clone());
@@ -67,6 +68,7 @@ pub fn listen(hangup: Hangup) -> Signals {
                 told.kill.cancel();
             }
             first.cancel();
+            told.soon.cancel();
             told.interrupt.cancel();
         }
     });

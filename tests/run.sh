@@ -84,8 +84,14 @@ start_postgres() {
     postgres_bin=$(find_postgres) || fail "the tests need a PostgreSQL server's programs (13 or newer):" \
       "apt-get install postgresql, or set KL_TEST_POSTGRES_URL to a server whose databases may be created and dropped"
   fi
-  # A short path: a socket's name must not be longer than about 100 bytes.
-  postgres_dir=$(mktemp -d /tmp/kl-pg.XXXXXX)
+  # A short path: a socket's name must not be longer than about 100 bytes. In memory where there is room: each test has
+  # a database of its own, of some hundred files.
+  local place=/tmp room
+  room=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || room=0
+  if [ -w /dev/shm ] && [ "${room:-0}" -gt 4000000 ]; then
+    place=/dev/shm
+  fi
+  postgres_dir=$(mktemp -d "$place/kl-pg.XXXXXX")
   choose_postgres_user
   chmod 700 "$postgres_dir"
   # The working directory may be closed to that user, and the programs complain about it.

@@ -239,7 +239,7 @@ pub struct ApplyArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub reserve: ReserveArgs,
-    /// Ask Terraform to stop after so long
+    /// Ask Terraform to stop after so long, and cut it off when it has not come to its end two minutes later
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     pub timeout: Option<Duration>,
     /// How the slice is cut

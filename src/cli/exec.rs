@@ -4,6 +4,7 @@
 mod elsewhere;
 mod errored;
 mod line;
+mod signals;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -11,11 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use tokio::net::TcpListener;
-use tokio::process::{Child, Command};
-use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
+use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
@@ -29,10 +27,10 @@ use crate::pipeline::adopt::{DATA_DIR, selected_workspace};
 use crate::report::style::plain;
 use crate::server::access::Access;
 use crate::server::{Limits, Server, route};
-use crate::signals::ignored;
 use crate::store::Patience;
 use crate::terraform::OWN_SECRETS;
 use line::Line;
+use signals::Signals;
 
 /// For how long a database that is away is waited for: shorter than a request may take, so that Terraform hears of it.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -115,8 +113,14 @@ pub async fn run(session: &Session, args: ExecArgs) -> Result<Exit, KlError> {
         ctx.warn(format!("kl refused what the command asked for ({}): {}", refused.status, refused.body.trim_end()));
     }
     let status = ended?;
+    if let Err(error) = server.command_ended(status.code(), status.signal()).await {
+        ctx.warn(format!("how the command ended could not be put on record: {error}"));
+    }
     for run in freed? {
-        ctx.warn(format!("the command ended without giving its lock back; it is free again (`kl show {run}`)"));
+        ctx.warn(format!(
+            "the command ended without giving its lock back; it is free again (`kl show {run}`). Where its terraform was \
+             killed, what it did since its last write is in no file: compare the provider with `kl state list`"
+        ));
     }
     // Nobody knows what another program was to do.
     let should_have_asked = !line.terraform || (line.about_states && status.success() && !line.asks_nothing);
@@ -152,7 +156,7 @@ async fn execute(
     };
     #[expect(
         clippy::disallowed_methods,
-        reason = "the command belongs to the person at the terminal: it keeps streams and process group"
+        reason = "the command belongs to the person at the terminal: it keeps its streams"
     )]
     let mut command = Command::new(program);
     command
@@ -174,73 +178,14 @@ async fn execute(
     }
     let shown = plain(&program.display().to_string());
     let cannot_wait = |error| KlError::failed(format!("{shown} cannot be waited for")).because(error);
-    let mut signals = Signals::listen().map_err(cannot_wait)?;
+    let signals = Signals::listen().map_err(cannot_wait)?;
+    signals.prepare(&mut command);
     if session.stop.interrupt.is_cancelled() {
         return Err(KlError::failed(format!("interrupted before {shown} began")));
     }
     let mut child =
         command.spawn().map_err(|error| KlError::usage(format!("{shown} cannot be started")).because(error))?;
-    wait(&mut child, &mut signals).await.map_err(cannot_wait)
-}
-
-/// The signals that would end kl before it has freed its lock.
-struct Signals {
-    interrupt: UnixSignal,
-    terminate: UnixSignal,
-    quit: UnixSignal,
-    /// None where it is ignored, as `nohup` has it: then it stays so for the command, too.
-    hangup: Option<UnixSignal>,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        let hangup = if ignored(Signal::SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
-        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(Self { interrupt, terminate, quit: signal(SignalKind::quit())?, hangup })
-    }
-
-    async fn next(&mut self) -> Signal {
-        let Self { interrupt, terminate, quit, hangup } = self;
-        let hung_up = async {
-            match hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => Signal::SIGINT,
-            _ = terminate.recv() => Signal::SIGTERM,
-            _ = quit.recv() => Signal::SIGQUIT,
-            _ = hung_up => Signal::SIGHUP,
-        }
-    }
-}
-
-/// Whether we stand in the foreground of a terminal: it sends Ctrl-C, Ctrl-\ and its end to the command as well, whatever
-/// the standard input is. Terraform takes a second interrupt for an order to drop everything.
-fn in_the_foreground() -> bool {
-    let terminal = std::fs::File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp()))
-}
-
-/// Waits for the end, and hands on signals that the command does not get by itself.
-async fn wait(child: &mut Child, signals: &mut Signals) -> std::io::Result<ExitStatus> {
-    // Asked before any signal comes: when the terminal is gone there is nobody left to ask.
-    let foreground = in_the_foreground();
-    loop {
-        let heard = tokio::select! {
-            status = child.wait() => return status,
-            heard = signals.next() => heard,
-        };
-        if heard != Signal::SIGTERM && foreground {
-            continue;
-        }
-        if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok())
-            && let Err(error) = kill(Pid::from_raw(id), heard)
-        {
-            tracing::debug!(%error, "the command has ended before it heard the signal");
-        }
-    }
+    signals.wait(&mut child, terraform).await.map_err(cannot_wait)
 }
 
 /// The command's exit code; 128 and the number of the signal for one that was killed, as shells have it.

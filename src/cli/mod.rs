@@ -48,7 +48,7 @@ use crate::exit::Exit;
 use crate::mishap::Mishaps;
 use crate::pipeline::{Caller, Context};
 use crate::signals::Signals;
-use crate::store::{DatabaseUrl, Memory, Store};
+use crate::store::{DatabaseUrl, Memory, Patience, Store};
 use crate::terraform::Stop;
 
 /// What a command works with.
@@ -184,6 +184,15 @@ impl Session {
     /// The store of a place for a plan, which makes an embedded one only when it has something to keep.
     pub async fn memory(&self, place: &Place) -> Result<Memory, KlError> {
         Ok(match Memory::find(&self.database_to_begin(place)?).await? {
+            Memory::Open(store) => Memory::Open(store.with_mishaps(self.mishaps.clone())),
+            new @ Memory::New(_) => new,
+        })
+    }
+
+    /// The same, with patience for a server that is away.
+    pub async fn memory_in_time(&self, place: &Place, wait: Duration) -> Result<Memory, KlError> {
+        let patience = Patience { limit: wait, stop: self.stop.interrupt.clone() };
+        Ok(match Memory::find_in_time(&self.database(place)?, &patience).await? {
             Memory::Open(store) => Memory::Open(store.with_mishaps(self.mishaps.clone())),
             new @ Memory::New(_) => new,
         })

@@ -101,6 +101,10 @@ pub async fn blame(session: &Session, args: BlameArgs) -> Result<Exit, KlError> 
 }
 
 fn pattern(text: &str) -> Result<Pattern, KlError> {
+    if text.ends_with(" check)") {
+        return Err(KlError::usage(format!("{text:?} is the result of a check, and no object of the state"))
+            .hint("`kl history --rows` shows the versions that changed it"));
+    }
     Pattern::parse(text).map_err(|error| {
         KlError::usage(format!("{text:?} is no address"))
             .because(error)

@@ -71,6 +71,12 @@ impl StateName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether each part between slashes is something: `live/web/` is hardly meant to be another state than `live/web`.
+    #[must_use]
+    pub fn has_whole_parts(&self) -> bool {
+        self.0.split('/').all(|part| !part.is_empty())
+    }
 }
 
 /// Whether a text is fit to stand in lists: not empty, not too long (in characters), nothing that cannot be seen.

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 pub(in crate::domain) use tokens::Tokens;
 
 /// How deep a document may nest. Terraform's own go to about a dozen.
-const MAX_DEPTH: usize = 200;
+pub(in crate::domain) const MAX_DEPTH: usize = 200;
 
 /// A JSON value that prints back to the same tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]

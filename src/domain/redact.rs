@@ -103,13 +103,18 @@ const SHORTEST_WITHIN: usize = 8;
 
 /// Texts that are secret, wherever they stand.
 #[derive(Default)]
-pub struct Secrets(Vec<String>);
+pub struct Secrets {
+    texts: Vec<String>,
+    /// What else a message may make of them.
+    shapes: Vec<String>,
+}
 
 impl Secrets {
     /// Remembers a text.
     pub fn note_text(&mut self, text: &str) {
         if text.len() >= SHORTEST_SECRET && text != MASK {
-            self.0.push(text.to_owned());
+            self.texts.push(text.to_owned());
+            self.shapes.extend(shapes(text));
         }
     }
 
@@ -117,16 +122,20 @@ impl Secrets {
     /// failed, and what it said, whatever is in it.
     #[must_use]
     pub fn hide_in(&self, message: &str) -> String {
-        let mut told: Vec<&String> = self.0.iter().filter(|secret| message.contains(secret.as_str())).collect();
+        let known = self.texts.iter().chain(&self.shapes);
+        let mut told: Vec<&String> = known.filter(|secret| message.contains(secret.as_str())).collect();
         // The longest first: one may be a part of another.
         told.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         told.into_iter().fold(message.to_owned(), |message, secret| message.replace(secret, MASK))
     }
 
-    /// Remembers the texts of a sensitive value.
+    /// Remembers the texts of a sensitive value, and for messages its numbers, too.
     pub fn note(&mut self, value: &Json) {
         match value {
             Json::String(text) => self.note_text(text),
+            Json::Number(number) if number.bytes().filter(u8::is_ascii_digit).count() >= SHORTEST_SECRET => {
+                self.shapes.push(number.clone());
+            }
             Json::Array(items) => items.iter().for_each(|item| self.note(item)),
             Json::Object(members) => members.iter().for_each(|(_, member)| self.note(member)),
             _ => {}
@@ -140,7 +149,7 @@ impl Secrets {
                 let told = |secret: &String| {
                     text == secret || secret.len() >= SHORTEST_WITHIN && text.contains(secret.as_str())
                 };
-                if self.0.iter().any(told) {
+                if self.texts.iter().any(told) {
                     *value = Json::String(MASK.to_owned());
                 }
             }
@@ -149,6 +158,22 @@ impl Secrets {
             _ => {}
         }
     }
+}
+
+/// What a message may show of a text: without the space around it, line by line (Terraform's messages are trimmed and
+/// indented), or as `jsonencode` writes it, which escapes the signs of HTML, and as other programs do, which do not.
+fn shapes(text: &str) -> Vec<String> {
+    let escaped = Json::String(text.to_owned()).to_string();
+    let escaped = escaped.get(1..escaped.len() - 1).unwrap_or_default();
+    let for_html = ["&", "<", ">"].iter().zip(["\\u0026", "\\u003c", "\\u003e"]);
+    let for_html = for_html.fold(escaped.to_owned(), |text, (sign, code)| text.replace(sign, code));
+    let lines = text.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_WITHIN);
+    let mut shapes: Vec<String> =
+        [text.trim(), escaped, &for_html].into_iter().chain(lines).map(str::to_owned).collect();
+    shapes.retain(|shape| shape != text && shape.len() >= SHORTEST_SECRET);
+    shapes.sort();
+    shapes.dedup();
+    shapes
 }
 
 /// Masks a value, and remembers the texts in it.
@@ -256,6 +281,33 @@ mod tests {
         }
         let hidden = secrets.hide_in("running 'echo hush-hush on hush': exit status 3");
         assert_eq!(hidden, format!("running 'echo {MASK} on {MASK}': exit status 3"));
+    }
+
+    #[test]
+    fn a_message_loses_what_was_made_of_its_secrets() {
+        let mut secrets = Secrets::default();
+        for text in ["last-line\n", "first of two\n  second of two  \nthree\n", "a&b<c>\"d\"", "\"in quotes\""] {
+            secrets.note(&Json::String(text.to_owned()));
+        }
+        for number in ["80443", "-1234.5", "443", "1e9"] {
+            secrets.note(&Json::Number(number.to_owned()));
+        }
+        for (message, hidden) in [
+            ("Output: last-line", "Output: *"),
+            ("  first of two\n  second of two\n", "  *\n  *\n"),
+            (r#"{"x":"first of two\n  second of two  \nthree\n"}"#, r#"{"x":"*"}"#),
+            (r#"{"x":"a\u0026b\u003cc\u003e\"d\""}"#, r#"{"x":"*"}"#),
+            (r#"{"x":"a&b<c>\"d\""}"#, r#"{"x":"*"}"#),
+            (r#"{"x":"\"in quotes\""}"#, r#"{"x":"*"}"#),
+            ("port 80443, or -1234.5", "port *, or *"),
+            ("port 443, 1e9 times, three", "port 443, 1e9 times, three"),
+        ] {
+            assert_eq!(secrets.hide_in(message), hidden.replace('*', MASK));
+        }
+        // What only a message is searched for hides nothing of a state.
+        let mut state = Json::String("the first of two, and 80443".to_owned());
+        secrets.hide(&mut state);
+        assert_eq!(state, Json::String("the first of two, and 80443".to_owned()));
     }
 
     #[test]

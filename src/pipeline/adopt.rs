@@ -72,7 +72,7 @@ pub async fn adopt(ctx: &Context, project: &Project, request: &AdoptRequest) -> 
     let text = old.pull(ctx).await?;
     let document = old.read(&text)?;
     let tells = old.is_free(ctx).await?;
-    let bench = Bench::prepare(ctx, project).await?;
+    let bench = Bench::prepare(ctx, project, None).await?;
     bench.place_text(&text)?;
     let before = planned(ctx, &bench).await?;
     let (lineage, rows) = (document.lineage.clone(), document.rows.len());
@@ -244,7 +244,7 @@ impl<'p> Old<'p> {
     }
 
     fn read(&self, text: &str) -> Result<StateDocument, KlError> {
-        let document = document::read(text).map_err(|error| {
+        let document = document::read_sound(text).map_err(|error| {
             let kl = KlError::from(error);
             KlError::usage(format!("the state of the present backend cannot be adopted: {}", kl.chain()))
                 .hint("nothing was changed")

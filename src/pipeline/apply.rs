@@ -21,14 +21,15 @@ use crate::clock;
 use crate::config::policy::OnFailure;
 use crate::domain::coordination::reservation::Blocker;
 use crate::domain::coordination::slice;
-use crate::domain::id::{RunId, Serial};
+use crate::domain::id::{RunId, Serial, StateId};
+use crate::domain::plan::compare::Relation;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
 use crate::domain::run::{NewRun, RunEnd, RunKind, RunStatus, Tools};
 use crate::error::KlError;
 use crate::report::event::Stage;
 use crate::store::Held;
-use crate::store::model::StateHead;
+use crate::store::model::{Source, StateHead};
 
 /// How an apply is to be done.
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +147,8 @@ pub async fn apply(
     }
 }
 
-/// Asks Terraform to stop when the time is over, and waits for the story to come to its end.
+/// Asks Terraform to stop when the time is over, and waits for the story to come to its end. Nobody hurries yet: what is in
+/// flight should not be cut off, because then nobody knows whether it exists.
 async fn within(
     limit: Duration,
     ctx: &Context,
@@ -162,6 +164,11 @@ async fn within(
         crate::report::style::duration(limit)
     ));
     ctx.stop.interrupt.cancel();
+    tokio::select! {
+        result = &mut story => return result,
+        () = tokio::time::sleep(reserve::LEISURE) => {}
+    }
+    ctx.stop.soon.cancel();
     story.await
 }
 
@@ -182,8 +189,7 @@ async fn story(
         return nothing_left(ctx, recorder, None).await;
     }
     // The same job run again, or a second one for the same merge: what it promises has been done.
-    if let Some(version) = stale::applied_before(&*ctx.store, head.id, spec).await? {
-        let before = DoneBefore { serial: version.serial, run: version.run, recovered: false };
+    if let Some(before) = done_before(ctx, head.id, spec).await? {
         return nothing_left(ctx, recorder, Some(before)).await;
     }
     // Refused early where it can be, before anybody is kept waiting; what counts is the check under the reservation.
@@ -192,7 +198,7 @@ async fn story(
         checked(recorder, early, rules).await?;
     }
     let held = reserved(ctx, recorder, project, spec, options).await?;
-    let heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.interrupt.clone());
+    let heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.clone());
     let result = under_reservation(ctx, recorder, project, spec, rules, options, &held).await;
     match result {
         Err(halt) => Err(match reserve::lost(ctx, recorder.run(), heartbeat.lost()).await {
@@ -217,6 +223,16 @@ async fn checked(
         Verdict::Fresh | Verdict::Revalidate => Ok(()),
         Verdict::Refused(error) => Err(Box::new(error.into())),
     }
+}
+
+/// The version that an earlier apply of the same spec has made, while what it wrote is still so.
+async fn done_before(ctx: &Context, state: StateId, spec: &PlanSpec) -> Result<Option<DoneBefore>, KlError> {
+    let version = stale::applied_before(&*ctx.store, state, spec).await?;
+    Ok(version.map(|version| DoneBefore {
+        serial: version.serial,
+        run: version.run,
+        recovered: version.source == Source::Recover,
+    }))
 }
 
 async fn nothing_left(
@@ -248,6 +264,10 @@ async fn under_reservation(
     options: &ApplyOptions,
     held: &Held,
 ) -> Result<ApplyReport, Box<Halt>> {
+    // Whoever it has waited for may have applied the same spec, and those versions count as no change of others below.
+    if let Some(before) = done_before(ctx, held.state(), spec).await? {
+        return nothing_left(ctx, recorder, Some(before)).await;
+    }
     let staleness = stale::since(&*ctx.store, held.state(), spec).await?;
     let stale = !staleness.fresh();
     checked(recorder, staleness, rules).await?;
@@ -257,7 +277,7 @@ async fn under_reservation(
     let snapshot = ctx.store.snapshot(held.state(), None).await?;
     leftover::sweep(ctx.store.as_ref()).await;
     // Boxed, as the two large ones below: what waits for them need not be as large as they are.
-    let bench = Box::pin(Bench::prepare(ctx, project)).await?;
+    let bench = Box::pin(Bench::prepare(ctx, project, Some(recorder.run()))).await?;
     let tools = bench.tools()?;
     ctx.store.run_tools(recorder.run(), &tools).await?;
     let trunk_tools = Tools {
@@ -281,11 +301,15 @@ async fn under_reservation(
         done: &done,
     };
     let ready = Box::pin(rehearsal.prepare(options.lane)).await?;
+    let other_values = ready.relation == Relation::ValuesDiffer;
+    if other_values {
+        recorder.record(RunEvent::ValuesAccepted { by: ctx.actor.clone() }).await?;
+    }
     if stale {
         recorder.record(RunEvent::Revalidated { relation: ready.relation.word().to_owned() }).await?;
     }
     if ready.nothing_left {
-        let before = done.last.map(|(serial, run)| DoneBefore { serial, run, recovered: true });
+        let before = done.last.map(|(serial, run)| DoneBefore { serial, run, recovered: done.recovered });
         return nothing_left(ctx, recorder, before).await;
     }
     ctx.store.run_advance(recorder.run(), RunStatus::Applying).await?;
@@ -299,6 +323,7 @@ async fn under_reservation(
         after: &applied.after,
         write_set: &ready.write_set,
         drifted: &ready.drifted,
+        other_values,
         forgotten: slice::forgotten_data(spec, bench.tree(), snapshot.rows.iter().map(|(row, _)| row)),
     };
     let committed = async {

@@ -43,8 +43,9 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Copies the configuration, initialises it, and reads what it declares.
-    pub async fn prepare(ctx: &Caller, project: &Project) -> Result<Self, KlError> {
+    /// Copies the configuration, initialises it, and reads what it declares. For a run that has reserved its rows the place is
+    /// the sign of its kl's life.
+    pub async fn prepare(ctx: &Caller, project: &Project, reserved: Option<RunId>) -> Result<Self, KlError> {
         ctx.begins(Stage::Workspace).await?;
         let Some(root) = read_module(&project.dir, project.terraform.product())? else {
             return Err(KlError::usage(format!("{} is not a root module: it has no .tf file", project.dir))
@@ -63,6 +64,9 @@ impl Bench {
             workspace: project.workspace.clone(),
         };
         let mut workspace = blocking(move || Workspace::create(&request)).await??;
+        if let Some(run) = reserved {
+            workspace.plans_for(run)?;
+        }
         if project.keep_workspace {
             let dir = workspace.keep().to_string();
             ctx.sink.emit(&Progress::WorkspaceKept(dir));

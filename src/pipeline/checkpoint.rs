@@ -14,6 +14,7 @@ use super::record::Recorder;
 use crate::domain::address::Pattern;
 use crate::domain::id::Serial;
 use crate::domain::run::event::{ResourceStep, RunEvent};
+use crate::domain::run::half_made;
 use crate::domain::run::in_flight::InFlight;
 use crate::domain::run::unshown::{Intent, with_unshown, without_a_state};
 use crate::domain::run::workplace::Workplace;
@@ -173,6 +174,7 @@ pub async fn put(ctx: &Context, recorder: &Recorder, watched: &Watched, in_fligh
         }
         Err(error) => return Err(error.into()),
     };
+    let text = half_made::tainted(text, in_flight, before)?;
     let after = document::read(&text)?;
     let in_flight = with_unshown(in_flight, intent, before, &after.rows)?;
     let mut changed = changed_patterns(before, &after.rows)?;

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::domain::address::Pattern;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::RunEvent;
-use crate::domain::run::fidelity::fidelity;
+use crate::domain::run::fidelity::{Fidelity, fidelity};
 use crate::domain::state::delta::{Change, Delta, delta};
 use crate::domain::state::document::{DocumentHead, StateDocument};
 use crate::domain::state::{ContentHash, Row, RowKey, Touched};
@@ -28,6 +28,8 @@ pub struct Outcome<'a> {
     pub write_set: &'a [Pattern],
     /// Instances that the plan found different in reality.
     pub drifted: &'a BTreeSet<String>,
+    /// Whether other values than the reviewed ones were accepted.
+    pub other_values: bool,
     /// Data rows that nobody declares any more.
     pub forgotten: Vec<Row>,
 }
@@ -71,7 +73,8 @@ pub async fn commit(
     // What recoveries of this spec have brought in came before. Soft rows that the store leaves are none that were planned.
     let earlier: Vec<(RowKey, Touched)> =
         ctx.store.recovered_versions(&[spec.id]).await?.into_iter().flat_map(|version| version.rows).collect();
-    let as_planned = Some(fidelity(spec, &earlier, &rows, &soft_names).exact());
+    let found = Fidelity { other_values: outcome.other_values, ..fidelity(spec, &earlier, &rows, &soft_names) };
+    let as_planned = Some(found.exact());
     let lineage = outcome.snapshot.head.lineage.clone().unwrap_or_else(clock::new_lineage);
     let commit = Commit {
         source: Source::Apply,

@@ -9,6 +9,7 @@ use crate::domain::run::event::{ResourceStep, RunEvent};
 use crate::domain::run::in_flight::Effect;
 use crate::domain::state::RowKey;
 use crate::error::KlError;
+use crate::store::model::Source;
 
 /// So many runs of a state are looked through for recoveries of a spec.
 const RECENT: u32 = 1000;
@@ -28,7 +29,10 @@ pub async fn by_same_spec(
     for change in stale::changes(ctx.store.as_ref(), state, spec).await? {
         let newest = &change.newest.version;
         if newest.spec == Some(spec.id) && early(newest.serial) {
-            done.last = done.last.max(Some((newest.serial, newest.run)));
+            if done.last.is_none_or(|(serial, _)| serial < newest.serial) {
+                done.last = Some((newest.serial, newest.run));
+                done.recovered = newest.source == Source::Recover;
+            }
             let address = change.key.address_text();
             if change.gone() && matches!(change.key, RowKey::Object { deposed: None, .. }) {
                 done.gone.insert(address.clone());

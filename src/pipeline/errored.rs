@@ -1,16 +1,16 @@
 //! What an `errored.tfstate` is to the trunk: the only record of what a plain Terraform did when it could not write its
 //! state, and perhaps one that others have left behind since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::import::by_version;
+use super::import::{by_version, shortened};
 use crate::domain::id::{Lineage, Serial, StateName};
 use crate::domain::run::{Run, RunKind, RunStatus};
 use crate::domain::state::delta::same_rows;
 use crate::domain::state::document::{self, StateDocument};
-use crate::domain::state::{ContentHash, RowKey, incoming};
+use crate::domain::state::{Body, RowKey, incoming};
 use crate::error::KlError;
 use crate::store::model::{RowChange, Snapshot};
 use crate::store::{Store, StoreError};
@@ -31,8 +31,15 @@ pub enum Errored {
     Foreign {
         /// The state's.
         has: Lineage,
-        /// The file's; none where it does not say.
-        given: Option<Lineage>,
+        /// The file's.
+        given: Lineage,
+    },
+    /// It is of a first apply, which had no lineage yet, and others have begun the state since: no push takes it.
+    Unbegun {
+        /// The trunk's serial.
+        stands: Serial,
+        /// The objects that it alone has, in words.
+        alone: Option<String>,
     },
     /// The trunk has all of it.
     Known,
@@ -64,13 +71,19 @@ pub async fn judge(
         Err(error) => return Ok(Errored::Unreadable(KlError::from(error).chain())),
     };
     let Some(head) = store.state_find(name).await? else { return Ok(Errored::Next) };
-    if let Some(has) = head.lineage.filter(|has| document.lineage.as_ref() != Some(has)) {
-        return Ok(Errored::Foreign { has, given: document.lineage });
+    let begun = head.lineage.is_some();
+    if let (Some(has), Some(given)) = (head.lineage, &document.lineage)
+        && has != *given
+    {
+        return Ok(Errored::Foreign { has, given: given.clone() });
     }
     let trunk = store.snapshot(head.id, None).await?;
     let stands = trunk.head.serial;
     if stands >= document.serial && same_rows(trunk.rows.iter().map(|(row, _)| row), &document.rows) {
         return Ok(Errored::Known);
+    }
+    if begun && document.lineage.is_none() {
+        return Ok(Errored::Unbegun { stands, alone: alone(&trunk, &document) });
     }
     let undone = undone(store, &trunk, &document, written).await?;
     // Of the same serial there cannot be two, and Terraform refuses to push it; where nothing was ever written, 0 is none.
@@ -78,6 +91,14 @@ pub async fn judge(
         return Ok(Errored::Next);
     }
     Ok(Errored::Overtaken { serial: document.serial, stands, undone })
+}
+
+/// The objects of a file that the trunk does not have.
+fn alone(trunk: &Snapshot, document: &StateDocument) -> Option<String> {
+    let has: BTreeSet<&RowKey> = trunk.rows.iter().map(|(row, _)| &row.key).collect();
+    let objects = document.rows.iter().filter(|row| matches!(row.key, RowKey::Object { .. }));
+    let alone: Vec<String> = objects.filter(|row| !has.contains(&row.key)).map(|row| row.key.to_string()).collect();
+    (!alone.is_empty()).then(|| shortened(&alone, ", "))
 }
 
 /// What others have done since the file's Terraform began, and the file does not have.
@@ -113,7 +134,7 @@ async fn undone(
         let run = change.newest.version.run;
         !matches!(change.key, RowKey::Check { .. }) && (run.is_none() || run != own.map(|own| own.id))
     };
-    let now: BTreeMap<&RowKey, ContentHash> = trunk.rows.iter().map(|(row, _)| (&row.key, row.body.hash())).collect();
+    let now: BTreeMap<&RowKey, &Body> = trunk.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect();
     let ours =
         changed.iter().filter(others).map(|change| (change.key.clone(), now.get(&change.key).copied())).collect();
     let undone = incoming::undone(&ours, document);

@@ -12,6 +12,7 @@ use crate::domain::id::Serial;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::Run;
 use crate::domain::run::event::{ResourceStep, RunEvent};
+use crate::domain::run::half_made;
 use crate::domain::run::in_flight::{Effect, InFlight};
 use crate::domain::run::unshown::{Intent, with_unshown, without_a_state};
 use crate::domain::run::workplace::Workplace;
@@ -53,13 +54,27 @@ pub async fn gather(ctx: &Context, run: &Run, leftover: Leftover) -> Result<Evid
         }
         Leftover::Elsewhere(workplace) => {
             let ended = events.iter().any(|event| matches!(event, RunEvent::ApplyFinished { .. }));
-            // The last checkpoint comes after the end, and one that was cut off before names what it does not have.
-            let whole = ended && stored.as_ref().is_some_and(|stored| stored.in_flight.is_empty());
+            // The last checkpoint comes after the end, and one that was cut off before names what it does not have. Where the
+            // last one could not be written an older one is stored, which does not name what came after it.
+            let whole = |stored: &Checkpoint| stored.in_flight.is_empty() && has_all_finished(stored, &events);
+            let whole = ended && stored.as_ref().is_some_and(whole);
             let unseen = (!whole).then_some(workplace);
             on_record(ctx, run, stored, unseen).await
         }
+        Leftover::Closed(error) => Err(error),
         Leftover::Nothing | Leftover::Working(_) => on_record(ctx, run, stored, None).await,
     }
+}
+
+/// Whether a checkpoint has all that Terraform finished, as the timeline tells.
+fn has_all_finished(stored: &Checkpoint, events: &[RunEvent]) -> bool {
+    let recorded = stored.recorded();
+    events.iter().all(|event| match event {
+        RunEvent::Resource { address, action, step: ResourceStep::Finished, .. } => {
+            action == "read" || recorded.contains(address)
+        }
+        _ => true,
+    })
 }
 
 /// What the store knows of a run, from its checkpoint and its timeline alone.
@@ -130,13 +145,13 @@ fn unheard(here: &Here, events: &[RunEvent]) -> Vec<RunEvent> {
             _ => None,
         })
         .collect();
-    let told = here.log.iter().flat_map(|log| log.in_flight.effects());
-    let unheard = told.filter(|(address, effect)| !heard.contains(&(*address, effect.action())));
+    let Some(in_flight) = here.log.as_ref().map(|log| &log.in_flight) else { return Vec::new() };
+    let unheard = in_flight.effects().filter(|(address, effect)| !heard.contains(&(*address, effect.action())));
     let event = |(address, effect): (&str, Effect)| RunEvent::Resource {
         address: address.to_owned(),
         action: effect.action().to_owned(),
         step: ResourceStep::Finished,
-        elapsed_seconds: 0,
+        elapsed_seconds: in_flight.seconds(address).unwrap_or(0),
     };
     unheard.map(event).collect()
 }
@@ -145,10 +160,10 @@ fn unheard(here: &Here, events: &[RunEvent]) -> Vec<RunEvent> {
 fn begun(events: &[RunEvent]) -> InFlight {
     let mut in_flight = InFlight::default();
     for event in events {
-        if let RunEvent::Resource { address, action, step, .. } = event {
+        if let RunEvent::Resource { address, action, step, elapsed_seconds } = event {
             match step {
                 ResourceStep::Started => in_flight.began(address, action),
-                ResourceStep::Finished => in_flight.completed(address),
+                ResourceStep::Finished => in_flight.completed(address, *elapsed_seconds),
                 ResourceStep::Failed => in_flight.errored(address),
                 ResourceStep::Progress => {}
             }
@@ -180,7 +195,8 @@ async fn complete(
     if let Some((newer, text)) = newer
         && follows(&newer, older.as_ref(), lineage)
     {
-        let after = of_the_run(run, newer.rows.into_iter());
+        let text = half_made::tainted(text, &in_flight, &before)?;
+        let after = of_the_run(run, document::read(&text)?.rows.into_iter());
         let changed = changed_patterns(&before, &after)?;
         let in_flight = with_unshown(&in_flight, intent, &before, &after)?;
         return Ok((checkpoint(text, changed, &in_flight, serial), in_flight));
@@ -238,4 +254,25 @@ async fn unknown(
         }
     }
     Ok(candidates.into_iter().filter(|address| !made.contains(*address)).cloned().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_is_older_than_what_was_finished_is_not_whole() {
+        let finished = |address: &str, action: &str| RunEvent::Resource {
+            address: address.to_owned(),
+            action: action.to_owned(),
+            step: ResourceStep::Finished,
+            elapsed_seconds: 1,
+        };
+        let changed = vec![Pattern::parse("x.first").unwrap()];
+        let stored = Checkpoint { state: String::new(), changed, in_flight: Vec::new(), slice_serial: None };
+        let mut events = vec![finished("data.x.seen", "read"), finished("x.first", "create")];
+        assert!(has_all_finished(&stored, &events));
+        events.push(finished("x.second", "create"));
+        assert!(!has_all_finished(&stored, &events));
+    }
 }

@@ -99,7 +99,7 @@ impl Rehearsal<'_> {
             }
             (LaneChoice::Narrow, Some(limit)) => {
                 let (ready, comparison) = self.attempt(Lane::Narrow, &[], Some(&limit)).await?;
-                self.judge(ready, &comparison)
+                self.judge(ready, &comparison).await
             }
             (LaneChoice::Auto, Some(limit)) if reasons.is_empty() => {
                 let first = self.attempt(Lane::Narrow, &[], Some(&limit)).await;
@@ -130,7 +130,7 @@ impl Rehearsal<'_> {
         let limit = targets(Lane::Footprint, self.spec);
         if !self.spec.lane.checks || limit.is_none() {
             let (ready, comparison) = self.attempt(Lane::Footprint, reasons, limit.as_deref()).await?;
-            return self.judge(ready, &comparison);
+            return self.judge(ready, &comparison).await;
         }
         // Checks are evaluated only without targets, and never stop an apply. When the whole plan holds more than the
         // reviewed change, applying that change alone is worth more than their results.
@@ -143,11 +143,20 @@ impl Rehearsal<'_> {
             words(comparison.relation)
         );
         let (ready, comparison) = self.attempt(Lane::Footprint, &[reason], limit.as_deref()).await?;
-        self.judge(ready, &comparison)
+        self.judge(ready, &comparison).await
     }
 
-    fn judge(&self, ready: Ready, comparison: &Comparison) -> Result<Ready, KlError> {
-        if self.accepts(comparison.relation) { self.checked(ready) } else { Err(refusal(comparison)) }
+    async fn judge(&self, ready: Ready, comparison: &Comparison) -> Result<Ready, KlError> {
+        if self.accepts(comparison.relation) {
+            return self.checked(ready);
+        }
+        // Often the very reason: the plan is another one because the objects are.
+        let addresses: Vec<String> = ready.drifted.iter().cloned().collect();
+        let error = refusal(comparison, &addresses);
+        if !addresses.is_empty() {
+            self.recorder.record(RunEvent::DriftObserved { addresses }).await?;
+        }
+        Err(error)
     }
 
     /// Lets a plan pass that breaks no check, as far as its lane evaluates checks at all.
@@ -235,7 +244,8 @@ fn drifted(plan: &PlanJson) -> BTreeSet<String> {
     plan.resource_drift.iter().map(|change| change.address.clone()).collect()
 }
 
-fn refusal(comparison: &Comparison) -> KlError {
+/// Why another plan than the reviewed one is not applied. What has `drifted` was changed outside Terraform.
+fn refusal(comparison: &Comparison, drifted: &[String]) -> KlError {
     let mut message = match comparison.relation {
         Relation::ValuesDiffer => {
             String::from("planning again gives other values than the reviewed plan, so nothing was applied")
@@ -249,6 +259,17 @@ fn refusal(comparison: &Comparison) -> KlError {
         message.push_str(&format!("\n  and {} more", comparison.differences.len() - 10));
     }
     let error = KlError::new(Exit::Stale, message);
+    let error = if drifted.is_empty() {
+        error
+    } else {
+        let more = drifted.len().saturating_sub(10);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = drifted.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
+        error.hint(format!(
+            "changed outside Terraform: {names}{more}; `kl refresh` takes over what is there now, and a new plan without that \
+             puts back what the configuration says"
+        ))
+    };
     let error = if comparison.relation == Relation::ValuesDiffer {
         error.hint("`--accept-values` applies it all the same, when the values are meant to differ (a timestamp, say)")
     } else {

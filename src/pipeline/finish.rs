@@ -34,6 +34,7 @@ pub struct Remains {
 /// so far is put on record if this is the `last` look at it.
 pub async fn finish(ctx: &Context, run: &Run, last: bool) -> Result<Finished, KlError> {
     let leftover = leftover::look(ctx, run.id).await?;
+    // One that is closed to this kl is refused where it would be read: nothing is ended or freed.
     if let Leftover::Working(working) = &leftover {
         let error = working.refusal();
         return Ok(Finished::Working(match working.so_far().filter(|_| last) {

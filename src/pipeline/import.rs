@@ -10,9 +10,9 @@ use crate::domain::address::Pattern;
 use crate::domain::coordination::reservation::Claim;
 use crate::domain::id::{Serial, StateId, StateName};
 use crate::domain::run::RunKind;
-use crate::domain::state::delta::same_rows;
+use crate::domain::state::delta::{same, same_rows};
 use crate::domain::state::document::StateDocument;
-use crate::domain::state::{ContentHash, RowKey, incoming};
+use crate::domain::state::{Body, RowKey, incoming};
 use crate::error::KlError;
 use crate::store::StoreError;
 use crate::store::model::{
@@ -43,6 +43,14 @@ pub async fn import(
     over: Option<Serial>,
     (lease, wait): (Duration, Option<Duration>),
 ) -> Result<Imported, KlError> {
+    // The lineage of nothing would keep out the document that was meant.
+    if document.lineage.is_none() && document.rows.is_empty() {
+        return Err(KlError::usage(format!(
+            "the document is empty, without a row or a lineage: nothing was imported into state {:?}",
+            name.as_str()
+        ))
+        .hint("was it pulled from the right directory and workspace?"));
+    }
     match ctx.store.state_find(name).await? {
         Some(head) => {
             let snapshot = ctx.store.snapshot(head.id, None).await?;
@@ -67,7 +75,10 @@ pub async fn import(
         let kept: BTreeSet<&RowKey> = document.rows.iter().map(|row| &row.key).collect();
         let gone = snapshot.rows.iter().filter(|(row, _)| !kept.contains(&row.key));
         let mut writes: Vec<RowWrite> = gone.map(|(row, _)| RowWrite { key: row.key.clone(), body: None }).collect();
-        writes.extend(document.rows.iter().map(|row| RowWrite { key: row.key.clone(), body: Some(row.body.clone()) }));
+        // What only stands in another order stays as it is.
+        let now: BTreeMap<&RowKey, &Body> = snapshot.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect();
+        let rows = document.rows.iter().filter(|row| now.get(&row.key).is_none_or(|body| !same(body, &row.body)));
+        writes.extend(rows.map(|row| RowWrite { key: row.key.clone(), body: Some(row.body.clone()) }));
         Ok(Some(Change {
             claims: vec![Claim::write(Pattern::Everything)],
             announced: None,
@@ -110,14 +121,6 @@ async fn fits(
 ) -> Result<bool, KlError> {
     let (head, name) = (&trunk.head, trunk.head.name.as_str());
     stands(&head.name, head.serial, over)?;
-    // An empty file is an empty state, which is a good beginning and never what comes after something.
-    if head.serial.0 > 0 && document.lineage.is_none() && document.rows.is_empty() {
-        return Err(KlError::usage(format!(
-            "the document is empty, and state {name:?} is at serial {}: nothing was imported",
-            head.serial
-        ))
-        .hint("was it pulled from the right directory and workspace?"));
-    }
     if let (Some(ours), theirs) = (&head.lineage, &document.lineage)
         && theirs.as_ref() != Some(ours)
     {
@@ -173,7 +176,7 @@ async fn undoes(ctx: &Context, trunk: &Snapshot, document: &StateDocument) -> Re
         }
         Err(error) => return Err(error.into()),
     };
-    let now: BTreeMap<&RowKey, ContentHash> = trunk.rows.iter().map(|(row, _)| (&row.key, row.body.hash())).collect();
+    let now: BTreeMap<&RowKey, &Body> = trunk.rows.iter().map(|(row, _)| (&row.key, &row.body)).collect();
     // The result of a check is nobody's work: the next plan makes it anew.
     let work = changed.iter().filter(|change| !matches!(change.key, RowKey::Check { .. }));
     let ours = work.map(|change| (change.key.clone(), now.get(&change.key).copied())).collect();

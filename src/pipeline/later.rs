@@ -81,7 +81,7 @@ fn met(run: RunId, other: &Run, events: &[RecordedEvent]) -> Option<Met> {
                 neighbour.map(|neighbour| Met::Beside { relation: neighbour.relation })
             }
             RunEvent::Waiting { behind, .. } => behind.contains(&run).then_some(Met::Behind),
-            RunEvent::Reclaimed { from } => (*from == run).then_some(Met::Took),
+            RunEvent::Reclaimed { from, refused: false } => (*from == run).then_some(Met::Took),
             _ => None,
         };
         found = found.max(met);

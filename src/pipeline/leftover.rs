@@ -13,7 +13,7 @@ use crate::error::KlError;
 use crate::exit::Exit;
 use crate::store::{Store, StoreError};
 use crate::terraform::{Applies, ApplyLog, applies_in, group, read_apply_log};
-use crate::workspace::{self, Found, LeftBehind, this_host};
+use crate::workspace::{self, Closed, Found, LeftBehind, this_host};
 
 /// A directory that somebody is just clearing up is looked at again this often, this many times.
 const TRIES: u32 = 20;
@@ -36,6 +36,8 @@ pub enum Leftover {
     Here(Box<Here>),
     /// Something that cannot be seen from here.
     Elsewhere(Workplace),
+    /// Its work directory may be there, and this kl must not look into it: why, and what to do.
+    Closed(KlError),
 }
 
 /// Somebody still works for a run that has ended.
@@ -137,6 +139,20 @@ impl Here {
     }
 }
 
+/// Whether the kl of a run is dead for sure: it worked in a directory of this machine, or planned in one, and no longer holds
+/// that.
+pub async fn is_dead_here(store: &dyn Store, run: RunId) -> Result<bool, StoreError> {
+    let Some(workplace) = store.workplace_find(run).await? else {
+        let found = blocking(|| workspace::left_in(&temp_dir())).await.unwrap_or_default();
+        return Ok(found.iter().any(|left| left.plans_for() == Some(run)));
+    };
+    if is_elsewhere(&workplace) {
+        return Ok(false);
+    }
+    // What cannot be seen proves nothing.
+    Ok(matches!(find(Utf8Path::new(&workplace.dir)).await, Ok(Found::Left(left)) if left.run() == Some(run)))
+}
+
 /// Looks for what a run that has ended left. What a Terraform that was killed had started, and what works on without it, is
 /// ended first: a provider would go on making objects that nobody writes down.
 pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
@@ -152,6 +168,7 @@ pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
         Found::Left(left) if left.run() == Some(run) => left,
         Found::InUse if terraform_in(&dir)? == Applies::Still => return Ok(working(Worker::Terraform, None)),
         Found::InUse => return Ok(working(Worker::Kl, None)),
+        Found::Closed(why) => return Ok(Leftover::Closed(closed(run, &workplace, why))),
         // The directory is of another run that came to work at the same place, or gone.
         Found::Left(_) | Found::Nothing => {
             return Ok(match at_work().iter().map(|member| member.terraform).max() {
@@ -183,6 +200,26 @@ pub async fn look(ctx: &Context, run: RunId) -> Result<Leftover, KlError> {
         ));
     }
     Ok(Leftover::Here(Box::new(here)))
+}
+
+/// Why a directory that is there tells nothing. Taken for gone, what it tells would be made a second time.
+fn closed(run: RunId, Workplace { host, dir, .. }: &Workplace, why: Closed) -> KlError {
+    let refused = |what: String| KlError::new(Exit::Conflict, what);
+    let error = match why {
+        Closed::OfUser(user) => refused(format!(
+            "the work directory of run {run}, {dir} on {host}, belongs to user {user}, so this kl does not look into it"
+        ))
+        .hint(format!("run it as that user: `sudo -u '#{user}' kl recover {run}`")),
+        Closed::Writable(mode) => refused(format!(
+            "the work directory of run {run}, {dir} on {host}, can be written by others (mode {mode:o}), so what it tells \
+             may be theirs"
+        ))
+        .hint(format!("when nobody has changed anything in it: `chmod go-w {dir}`, then `kl recover {run}`")),
+        Closed::Unclear => refused(format!(
+            "the work directory of run {run}, {dir} on {host}, does not say whose it is: its owner.json cannot be understood"
+        )),
+    };
+    error.hint("nothing was freed; should it be none of that run, remove it, and kl takes the run's own for gone")
 }
 
 /// Ends what a Terraform that was killed had started; says whether it is gone.
@@ -229,6 +266,13 @@ async fn find(dir: &Utf8Path) -> Result<Found, KlError> {
     Ok(found)
 }
 
+/// The work directories on this machine in which a run was at work whose kl is dead, for whoever cannot ask the database
+/// whether that run still needs them.
+pub async fn records_here() -> Vec<Utf8PathBuf> {
+    let found = blocking(|| workspace::left_in(&temp_dir())).await.unwrap_or_default();
+    found.iter().filter(|left| left.run().is_some()).map(|left| left.dir().to_owned()).collect()
+}
+
 fn terraform_in(dir: &Utf8Path) -> Result<Applies, KlError> {
     applies_in(dir)
         .map_err(|error| KlError::failed(format!("cannot see whether somebody works in {dir}")).because(error))
@@ -255,8 +299,8 @@ async fn may_go(store: &dyn Store, left: &LeftBehind) -> Result<bool, KlError> {
     if left.kept() || terraform_in(left.dir())? == Applies::Still {
         return Ok(false);
     }
-    let Some(run) = left.run() else {
-        // A plan, or a run that had not begun to change anything.
+    // That of a run which only planned is the sign of its death, for as long as nobody has ended it.
+    let Some(run) = left.run().or(left.plans_for()) else {
         return Ok(true);
     };
     let found = match store.run_find(run).await {

@@ -8,6 +8,7 @@ use crate::domain::address::{Address, Pattern};
 use crate::domain::coordination::reservation::Claim;
 use crate::domain::coordination::staleness::classify;
 use crate::domain::id::{Serial, StateId};
+use crate::domain::plan::action::Action;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::state::{RowKey, Touched};
 use crate::error::KlError;
@@ -38,7 +39,17 @@ pub async fn since_plan(
     after: Option<&str>,
     limit: usize,
 ) -> Result<(SincePlan, Shown), KlError> {
-    let changes = stale::by_others(stale::changes(store, head.id, spec).await?, spec);
+    let mut changes = stale::changes(store, head.id, spec).await?;
+    let own = |version: &Version| version.spec == Some(spec.id);
+    let versions = changes.iter().flat_map(|change| change.steps().map(|step| &step.version));
+    let newest = versions.filter(|version| own(version)).max_by_key(|version| version.serial);
+    let partly = newest.map(|version| told::Partly {
+        cause: cause(version),
+        recovered: version.source == Source::Recover,
+        rows: changes.iter().filter(|change| own(&change.newest.version)).count(),
+    });
+    // What others had changed before applying this plan came upon it is told, too.
+    changes.retain(|change| change.steps().any(|step| !own(&step.version)));
     let moves = moves_since(store, head, spec, &changes).await?;
     let sorted = classify(&spec.claims(), changes.into_iter().map(|change| (change.key.clone(), change)));
     let of = |meaning| move |change| (meaning, change);
@@ -61,6 +72,7 @@ pub async fn since_plan(
             steps.push(Step { from, ..Step::of(change.key.clone(), step.version.serial) });
             versions.push(told::Step {
                 touched: step.touched,
+                own: own(&step.version).then(|| step.version.source.word()),
                 moved_from: came.map(|from| from.to_string()),
                 moved_to: went.map(|to| to.to_string()),
                 attributes: Vec::new(),
@@ -71,6 +83,7 @@ pub async fn since_plan(
         let first = change.steps().next().map(|step| step.touched);
         found.push(Change {
             meaning,
+            own: own(&change.newest.version),
             row: match &change.key {
                 // One that goes on behind this row has to find it, and not the object at the same address.
                 RowKey::Husk(address) => format!("{address} (no instances)"),
@@ -93,7 +106,9 @@ pub async fn since_plan(
     }
     let applied = stale::applied_before(store, head.id, spec).await?.as_ref().map(cause);
     let (planned_at, now) = (spec.state.serial, head.serial);
-    let mut since = SincePlan { spec: spec.id, state: head.name.clone(), planned_at, now, applied, changes: found };
+    let partly = partly.filter(|_| applied.is_none());
+    let mut since =
+        SincePlan { spec: spec.id, state: head.name.clone(), planned_at, now, applied, partly, changes: found };
     let from = match after {
         None => 0,
         Some(row) => since.behind(row).ok_or_else(|| {
@@ -206,13 +221,14 @@ async fn lived(
             }
             let told = before.is_none_or(|before| version.serial < before);
             let moves = if told || may_move(&version) { records.moves(&version).await? } else { Vec::new() };
+            let spec = if told { records.spec(&version).await? } else { None };
             at = Some(version.serial);
             if told {
                 if versions == limit {
                     return Ok((moments, steps, Some(version.serial.next())));
                 }
                 versions += 1;
-                for (moment, step) in happened(&version, &moves, &pattern) {
+                for (moment, step) in happened(&version, &moves, spec.as_ref(), &pattern) {
                     moments.push(moment);
                     steps.push(step);
                 }
@@ -246,29 +262,61 @@ async fn newest_names(
     state: StateId,
     pattern: Pattern,
 ) -> Result<Vec<Pattern>, KlError> {
-    let (mut names, mut last) = (vec![pattern.clone()], vec![pattern]);
+    let mut names = vec![pattern.clone()];
+    let asked = [Claim::write(pattern.clone())];
+    let Some(newest) = store.versions_touching(state, &asked, None, 1).await?.pop() else { return Ok(names) };
+    if newest.rows.iter().any(|(_, touched)| *touched != Touched::Removed) {
+        return Ok(names);
+    }
+    let moves = records.moves(&newest).await?.into_iter();
+    let left = moves.filter(|(from, _)| pattern.covers(&Pattern::Resource(from.clone())));
+    let mut last: Vec<(Serial, Address)> = left.map(|(_, to)| (newest.serial, to)).collect();
     for _ in 0..MOVES {
-        let claims: Vec<Claim> = last.iter().cloned().map(Claim::write).collect();
-        let Some(newest) = store.versions_touching(state, &claims, None, 1).await?.pop() else { break };
-        if newest.rows.iter().any(|(_, touched)| *touched != Touched::Removed) {
-            break;
+        let mut next = Vec::new();
+        for (came, address) in last {
+            match left_later(store, records, state, &address, came).await? {
+                Some(further) => next.push(further),
+                None => names.push(Pattern::Resource(address)),
+            }
         }
-        let moves = records.moves(&newest).await?;
-        let left = |from: &Address| last.iter().any(|name| name.covers(&Pattern::Resource(from.clone())));
-        let next: Vec<Pattern> =
-            moves.into_iter().filter(|(from, _)| left(from)).map(|(_, to)| Pattern::Resource(to)).collect();
-        if next.is_empty() {
-            break;
-        }
-        // Something else that the pattern covers may have ended where it stood.
-        names.extend(next.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
         last = next;
     }
+    names.dedup();
     Ok(names)
 }
 
+/// The first version after a serial that moved what stood at an address then, and to where. Something else may stand there
+/// since.
+async fn left_later(
+    store: &dyn Store,
+    records: &mut Records<'_>,
+    state: StateId,
+    address: &Address,
+    came: Serial,
+) -> Result<Option<(Serial, Address)>, KlError> {
+    let claims = [Claim::write(Pattern::Resource(address.clone()))];
+    let (mut left, mut before) = (None, None);
+    loop {
+        let page = store.versions_touching(state, &claims, before, PAGE).await?;
+        let Some(oldest) = page.last().map(|version| version.serial) else { return Ok(left) };
+        for version in page.iter().filter(|version| version.serial > came) {
+            let moves = records.moves(version).await?;
+            left = moves.into_iter().find(|(from, _)| from == address).map(|(_, to)| (version.serial, to)).or(left);
+        }
+        if oldest <= came {
+            return Ok(left);
+        }
+        before = Some(oldest);
+    }
+}
+
 /// What a version did, without names of attributes yet. Of a move out of what was asked for, the end that goes on is told.
-fn happened(version: &Version, moves: &[(Address, Address)], asked: &Pattern) -> Vec<(Moment, Step)> {
+fn happened(
+    version: &Version,
+    moves: &[(Address, Address)],
+    spec: Option<&PlanSpec>,
+    asked: &Pattern,
+) -> Vec<(Moment, Step)> {
     let told_there = |key: &RowKey| {
         let address = key.address();
         let to = moves.iter().find(|(from, _)| Some(from) == address).map(|(_, to)| to);
@@ -284,6 +332,7 @@ fn happened(version: &Version, moves: &[(Address, Address)], asked: &Pattern) ->
         let moment = Moment {
             row: key.to_string(),
             touched: *touched,
+            planned: spec.and_then(|spec| planned(spec, key, *touched)),
             moved_from: came.map(ToString::to_string),
             moved_to: went.map(ToString::to_string),
             attributes: Vec::new(),
@@ -295,6 +344,22 @@ fn happened(version: &Version, moves: &[(Address, Address)], asked: &Pattern) ->
     };
     let ends = |(key, touched): &&(RowKey, Touched)| *touched == Touched::Removed && told_there(key);
     version.rows.iter().filter(|row| !ends(row)).map(moment).collect()
+}
+
+/// The word of a version's plan for what it did to a row, where that says more than what became of the row.
+fn planned(spec: &PlanSpec, key: &RowKey, touched: Touched) -> Option<&'static str> {
+    let RowKey::Object { address, deposed } = key else { return None };
+    let deposed = deposed.as_ref().map(|key| key.0.as_str());
+    let entry = spec.write.iter().find(|entry| entry.address == *address && entry.deposed.as_deref() == deposed)?;
+    match (entry.actions, touched) {
+        (Action::Forget, Touched::Removed) => Some("no longer managed"),
+        (_, Touched::Created) if entry.import_id.is_some() => Some("imported"),
+        (Action::DeleteCreate | Action::CreateDelete, Touched::Changed) => Some("replaced"),
+        (Action::CreateForget | Action::ForgetCreate, Touched::Changed) => {
+            Some("replaced, the former object no longer managed")
+        }
+        _ => None,
+    }
 }
 
 /// Which version it was.

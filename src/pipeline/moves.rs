@@ -167,7 +167,9 @@ fn taken_back(store: &dyn Store, run: RunId, serial: Serial) -> Pin<Box<dyn Futu
         // A rollback of some rows alone leaves the others where they are. Either address may have had something else before,
         // or have it now.
         let took = |now: &Address, then: &Address| {
-            rows.get(now).is_some_and(|touched| *touched != Touched::Created)
+            // What an earlier rollback has brought back stands where it stood.
+            now != then
+                && rows.get(now).is_some_and(|touched| *touched != Touched::Created)
                 && rows.get(then).is_some_and(|touched| *touched != Touched::Removed)
         };
         let moved = between(store, state, to, Serial(serial.0 - 1)).await?;

@@ -58,7 +58,7 @@ pub async fn plan(
     if let Memory::Open(store) = &memory {
         leftover::sweep(store.as_ref()).await;
     }
-    let bench = Bench::prepare(caller, project).await?;
+    let bench = Bench::prepare(caller, project, None).await?;
     let scope = with_files(&bench, scope)?;
     let known = match &memory {
         Memory::Open(store) => {

@@ -1,11 +1,15 @@
 //! Taking over what a failed or lost run has really done, or dropping it (design §9).
 
+mod dead;
 mod rows;
+mod successor;
 mod unsure;
 
 use std::time::Duration;
 
+use dead::{Ended, ended};
 use rows::{changed_by_others, reserved_by_others, writes};
+use successor::{successor, told};
 use unsure::{created_unseen, needs_a_person, nothing_on_record};
 
 use super::Context;
@@ -20,7 +24,6 @@ use crate::domain::run::workplace::Workplace;
 use crate::domain::run::{NewRun, Run, RunEnd, RunKind, RunStatus};
 use crate::domain::state::document;
 use crate::error::KlError;
-use crate::exit::Exit;
 use crate::report::conflict;
 use crate::store::model::{Checkpoint, Commit, CommitMode, LineageRule, RowWrite, SoftWrite, Source};
 use crate::store::{Held, StoreError, Takeover};
@@ -75,6 +78,8 @@ enum Trouble {
     TooEarly(KlError),
     /// The quarantine is no longer there.
     Gone,
+    /// A person has to look first.
+    Closed(KlError),
     Other(KlError),
 }
 
@@ -85,24 +90,27 @@ impl<E: Into<KlError>> From<E> for Trouble {
 }
 
 /// Commits what is known of an ended run, and frees its quarantine; not where more may be known to another machine. Asked
-/// for by a person, who takes note of what is not known. The lease is that of the rows while it commits.
+/// for by a person, who takes note of what is not known. The lease is that of the rows while it commits. A run that nobody has
+/// ended, and whose kl is dead, is ended first; then nothing to recover is no error.
 pub async fn recover(ctx: &Context, failed: RunId, lease: Duration) -> Result<Recovered, KlError> {
-    let old = ended(ctx, failed).await?;
+    let Ended { run: old, now } = ended(ctx, failed).await?;
     let evidence = match look(ctx, &old).await {
         Ok(evidence) => evidence,
         Err(trouble) => return Err(told(ctx, &old, trouble).await?),
     };
     match Box::pin(take(ctx, &old, evidence, lease, true)).await {
         Ok(recovered) => Ok(recovered),
+        Err(Trouble::Gone) if now && successor(ctx, &old).await?.is_none() => Ok(Recovered::default()),
         Err(trouble) => Err(told(ctx, &old, trouble).await?),
     }
 }
 
 /// The same on the way of an apply of the same spec: only where nothing is left to be looked at.
 pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Result<Attempt, KlError> {
-    let old = ended(ctx, failed).await?;
+    let old = ended(ctx, failed).await?.run;
     let evidence = match look(ctx, &old).await {
         Ok(evidence) => evidence,
+        Err(Trouble::Closed(error)) => return Ok(Attempt::Refused(error)),
         Err(Trouble::TooEarly(error)) => return Ok(Attempt::TooEarly(error)),
         Err(Trouble::Gone) => return Ok(Attempt::Done),
         Err(Trouble::Other(error)) => return Err(error),
@@ -115,20 +123,19 @@ pub async fn by_same_spec(ctx: &Context, failed: RunId, lease: Duration) -> Resu
         // Another apply of the same spec was faster.
         Ok(_) | Err(Trouble::Gone) => Ok(Attempt::Done),
         Err(Trouble::TooEarly(error)) => Ok(Attempt::TooEarly(error)),
-        Err(Trouble::Other(error)) => Err(error),
+        Err(Trouble::Closed(error) | Trouble::Other(error)) => Err(error),
     }
 }
 
 /// Drops what an ended run left: its rows are free again, and its real objects are nobody's. An error where nothing is
 /// left of it, or where a recovery has taken it over.
 pub async fn discard(ctx: &Context, failed: RunId) -> Result<Dropped, KlError> {
-    let old = ended(ctx, failed).await?;
-    let leftover = leftover::look(ctx, failed).await?;
-    if let Leftover::Working(working) = &leftover
-        && !working.is_a_rest()
-    {
-        return Err(working.refusal());
-    }
+    let Ended { run: old, now } = ended(ctx, failed).await?;
+    let leftover = match leftover::look(ctx, failed).await? {
+        Leftover::Working(working) if !working.is_a_rest() => return Err(working.refusal()),
+        Leftover::Closed(error) => return Err(error),
+        leftover => leftover,
+    };
     let left = reserved(ctx, &old, failed).await?;
     let freed = ctx.store.quarantine_release(failed, &ctx.actor).await?;
     if freed == 0 && successor(ctx, &old).await?.is_some() {
@@ -142,9 +149,9 @@ pub async fn discard(ctx: &Context, failed: RunId) -> Result<Dropped, KlError> {
             None
         }
         Leftover::Elsewhere(place) => Some(place).filter(leftover::is_elsewhere),
-        Leftover::Nothing | Leftover::Working(_) => None,
+        Leftover::Nothing | Leftover::Working(_) | Leftover::Closed(_) => None,
     };
-    if freed == 0 {
+    if freed == 0 && !now {
         return Err(told(ctx, &old, Trouble::Gone).await?);
     }
     Ok(Dropped { freed: left, unseen })
@@ -156,71 +163,12 @@ async fn reserved(ctx: &Context, old: &Run, run: RunId) -> Result<Vec<Pattern>, 
     Ok(standing.into_iter().filter(|one| one.run == run).map(|one| one.claim.pattern).collect())
 }
 
-/// The run, which must have ended.
-async fn ended(ctx: &Context, failed: RunId) -> Result<Run, KlError> {
-    let old = ctx.store.run_find(failed).await?;
-    if old.status.ended() {
-        return Ok(old);
-    }
-    Err(KlError::usage(format!("run {failed} is still {}", old.status.word()))
-        .hint(format!("wait for it, or end it with `kl abort {failed}` when its job is dead")))
-}
-
 async fn look(ctx: &Context, old: &Run) -> Result<Evidence, Trouble> {
     match leftover::look(ctx, old.id).await? {
         Leftover::Working(working) => Err(Trouble::TooEarly(working.refusal())),
+        Leftover::Closed(error) => Err(Trouble::Closed(error)),
         leftover => Ok(evidence::gather(ctx, old, leftover).await?),
     }
-}
-
-async fn told(ctx: &Context, old: &Run, trouble: Trouble) -> Result<KlError, KlError> {
-    let failed = old.id;
-    match trouble {
-        Trouble::TooEarly(error) | Trouble::Other(error) => Ok(error),
-        Trouble::Gone => Ok(match successor(ctx, old).await? {
-            Some(run) if run.status.ended() => KlError::usage(format!(
-                "run {} took over what run {failed} left, and failed before it was done",
-                run.id
-            ))
-            .hint(format!("try again with `kl recover {}`", run.id)),
-            Some(run) => KlError::new(
-                Exit::Conflict,
-                format!("run {} by {} is recovering what run {failed} left", run.id, run.actor),
-            )
-            .hint(format!(
-                "wait for it; if it is dead, `kl abort {0}` ends it, and `kl recover {0}` goes on from there",
-                run.id
-            )),
-            None => KlError::usage(format!(
-                "run {failed} has no quarantine: it left nothing, or was recovered or discarded before"
-            )),
-        }),
-    }
-}
-
-/// The recovery that has what a run left, and has not brought it into the trunk: as the timelines tell, from one that took
-/// it over to the next.
-async fn successor(ctx: &Context, old: &Run) -> Result<Option<Run>, KlError> {
-    let mut last = None;
-    let mut run = old.id;
-    while let Some(by) = taken_over_by(ctx, run).await? {
-        last = Some(by);
-        run = by;
-    }
-    let Some(last) = last else { return Ok(None) };
-    let standing = ctx.store.reservation_list(old.state).await?;
-    if standing.iter().any(|reservation| reservation.run == last) {
-        return Ok(Some(ctx.store.run_find(last).await?));
-    }
-    Ok(None)
-}
-
-async fn taken_over_by(ctx: &Context, run: RunId) -> Result<Option<RunId>, KlError> {
-    let events = ctx.store.event_list(run).await?;
-    Ok(events.into_iter().rev().find_map(|recorded| match recorded.event {
-        RunEvent::TakenOver { by, .. } => Some(by),
-        _ => None,
-    }))
 }
 
 /// Takes the quarantine over and commits. A `person` takes note of what may exist unseen; without

@@ -65,7 +65,7 @@ pub async fn refresh(
     options: &RefreshOptions,
 ) -> Result<RefreshReport, RefreshFailure> {
     leftover::sweep(ctx.store.as_ref()).await;
-    let bench = Bench::prepare(ctx, project).await?;
+    let bench = Bench::prepare(ctx, project, None).await?;
     let Some(head) = ctx.store.state_find(&project.state).await? else {
         return Err(KlError::usage(format!("the database has no state {:?}", project.state.as_str()))
             .hint("plan and apply first, or import the state with `kl state import`")
@@ -159,7 +159,7 @@ async fn commit(
             return Err(RefreshFailure { error: refusal.error(), blockers: refusal.blockers });
         }
     };
-    let _heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.interrupt.clone());
+    let _heartbeat = Heartbeat::start(ctx.store.clone(), recorder.clone(), &held, ctx.stop.clone());
     // The rows were looked at before they were reserved: only those that are still the same may be written.
     let soft = changes
         .into_iter()

@@ -116,7 +116,7 @@ async fn told(
         }
         let versions = versions.remove(&run.id).unwrap_or_default();
         let recovered = run.spec.and_then(|spec| recovered.get(&spec)).map_or(&[][..], Vec::as_slice);
-        let committed = story::committed(run, &versions, spec.as_ref(), recovered, &soft);
+        let committed = story::committed(run, &versions, spec.as_ref(), recovered, &soft, story::other_values(&events));
         // Who else was at work is on the page itself.
         let apply = ApplyView {
             run: Some(run.clone()),
@@ -126,6 +126,7 @@ async fn told(
             next: Vec::new(),
             today: today::unmade(run).then(|| Today {
                 made: today::made(run, all_runs.iter()),
+                undone: None,
                 in_the_way: today::in_the_way(run, standing, now),
             }),
             aftermath: aftermaths.remove(&run.id),

@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::record::Recorder;
@@ -15,6 +14,7 @@ use crate::domain::run::{RunStatus, Tools};
 use crate::error::KlError;
 use crate::report::{conflict, style};
 use crate::store::{Acquired, Ask, Held, Store, StoreError};
+use crate::terraform::Stop;
 
 /// The lease of a run, unless `--lease` says otherwise (design §6).
 pub const DEFAULT_LEASE: Duration = Duration::from_mins(15);
@@ -26,6 +26,10 @@ const WATCH: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(20);
 /// The time between two tries of a run that waits.
 const RETRY: Duration = Duration::from_millis(500);
+
+/// How long a Terraform that was asked to stop may finish what is in flight when nobody hurries: after `--timeout`, and
+/// when somebody has ended the run, whose rows stay reserved for what it does meanwhile.
+pub(super) const LEISURE: Duration = Duration::from_mins(2);
 
 /// What came of asking.
 pub enum Outcome {
@@ -88,8 +92,9 @@ pub async fn acquire(
         let ask = Ask { run: recorder.run(), claims: claims.to_vec(), lease, queue: !left.is_zero() };
         let acquired = ctx.store.reservation_acquire(&ask).await?;
         // The store has this on both timelines already.
+        let refused = matches!(acquired, Acquired::Blocked { .. });
         for from in acquired.reclaimed() {
-            recorder.tell(&RunEvent::Reclaimed { from: *from });
+            recorder.tell(&RunEvent::Reclaimed { from: *from, refused });
         }
         match acquired {
             Acquired::Granted { held, tools_beside, event, .. } => {
@@ -146,9 +151,9 @@ pub enum Loss {
 
 impl Heartbeat {
     /// Starts beating.
-    pub fn start(store: Arc<dyn Store>, recorder: Recorder, held: &Held, interrupt: CancellationToken) -> Self {
+    pub fn start(store: Arc<dyn Store>, recorder: Recorder, held: &Held, stop: Stop) -> Self {
         let lost = Arc::new(OnceLock::new());
-        let task = tokio::spawn(beat(store, recorder, held.for_renewal(), interrupt, Arc::clone(&lost)));
+        let task = tokio::spawn(beat(store, recorder, held.for_renewal(), stop, Arc::clone(&lost)));
         Self { task, lost }
     }
 
@@ -165,13 +170,7 @@ impl Drop for Heartbeat {
     }
 }
 
-async fn beat(
-    store: Arc<dyn Store>,
-    recorder: Recorder,
-    held: Held,
-    interrupt: CancellationToken,
-    lost: Arc<OnceLock<Loss>>,
-) {
+async fn beat(store: Arc<dyn Store>, recorder: Recorder, held: Held, stop: Stop, lost: Arc<OnceLock<Loss>>) {
     let lease = held.lease();
     let interval = HEARTBEAT.min(lease / 4).max(Duration::from_millis(50));
     // Measured by this process: while the database is away, nothing else tells the time.
@@ -224,9 +223,9 @@ async fn beat(
             Loss::Aborted => {}
             // The store has this on the timeline already.
             Loss::Taken => {
-                let to =
+                let (to, refused) =
                     in_time(Instant::now() + interval, taker(store.as_ref(), held.run())).await.unwrap_or_default();
-                recorder.tell(&RunEvent::LeaseLost { to });
+                recorder.tell(&RunEvent::LeaseLost { to, refused });
             }
             Loss::RanOut => {
                 let message =
@@ -234,17 +233,23 @@ async fn beat(
                 recorder.tell(&RunEvent::Warning { message });
             }
         }
-        interrupt.cancel();
+        stop.interrupt.cancel();
+        if loss == Loss::Aborted {
+            tokio::time::sleep(LEISURE).await;
+        }
+        // Without a lease somebody else may work on the same rows: what Terraform still does there has to end soon.
+        stop.soon.cancel();
     }
 }
 
-/// Who has taken what a run had reserved, as its timeline tells.
-async fn taker(store: &dyn Store, run: RunId) -> Result<Option<Holder>, StoreError> {
+/// Who has asked for what a run had reserved, as its timeline tells, and whether they did not get it.
+async fn taker(store: &dyn Store, run: RunId) -> Result<(Option<Holder>, bool), StoreError> {
     let events = store.event_list(run).await?;
-    Ok(events.into_iter().rev().find_map(|recorded| match recorded.event {
-        RunEvent::LeaseLost { to } => to,
+    let told = events.into_iter().rev().find_map(|recorded| match recorded.event {
+        RunEvent::LeaseLost { to: Some(to), refused } => Some((Some(to), refused)),
         _ => None,
-    }))
+    });
+    Ok(told.unwrap_or_default())
 }
 
 /// What to tell of a run that came to an end before its work did: as the store has it, else as its heartbeat found it. None
@@ -334,7 +339,7 @@ mod tests {
         let Acquired::Granted { held, .. } = store.reservation_acquire(&ask).await.unwrap() else { panic!("blocked") };
         let unlucky = store.with_mishaps(Mishaps::read(Some(mishap), None).unwrap());
         let recorder = Recorder::new(store.clone(), Arc::new(Deaf), run.id);
-        let heartbeat = Heartbeat::start(unlucky, recorder, &held, CancellationToken::new());
+        let heartbeat = Heartbeat::start(unlucky, recorder, &held, Stop::never());
         let told = loop {
             let told: Vec<RunEvent> =
                 store.event_list(run.id).await.unwrap().into_iter().map(|recorded| recorded.event).collect();

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{later, request};
 use crate::domain::id::{RunId, Serial};
+use crate::domain::plan::compare::Relation;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::event::{RecordedEvent, RunEvent};
-use crate::domain::run::fidelity::fidelity;
+use crate::domain::run::fidelity::{Fidelity, fidelity};
 use crate::domain::run::{Run, RunKind};
 use crate::domain::state::{RowKey, Touched};
 use crate::error::KlError;
@@ -49,7 +50,8 @@ pub async fn of_run(store: &dyn Store, run: Run) -> Result<RunFacts, KlError> {
         Some(spec) => store.recovered_versions(&[spec]).await?,
         None => Vec::new(),
     };
-    let committed = committed(&run, &versions, spec.as_ref(), &recovered, &soft);
+    let other_values = other_values(&apply.events);
+    let committed = committed(&run, &versions, spec.as_ref(), &recovered, &soft, other_values);
     Ok(RunFacts { run, state, apply, spec, others, later, later_cut, committed })
 }
 
@@ -61,7 +63,7 @@ pub(super) fn named(events: &[RecordedEvent]) -> (Vec<RunId>, Vec<String>) {
         match &recorded.event {
             RunEvent::Waiting { behind, .. } => named.extend(behind),
             RunEvent::Reserved { beside, .. } => named.extend(beside.iter().map(|neighbour| neighbour.run)),
-            RunEvent::Reclaimed { from: run }
+            RunEvent::Reclaimed { from: run, .. }
             | RunEvent::Recovers { of: run }
             | RunEvent::TakenOver { by: run, .. } => {
                 named.push(*run);
@@ -85,6 +87,15 @@ pub(super) fn neighbours(events: &[RecordedEvent]) -> impl Iterator<Item = RunId
     events.iter().flat_map(of)
 }
 
+/// Whether planning again gave other values at last: a run that went on then had been told to accept them.
+pub(super) fn other_values(events: &[RecordedEvent]) -> bool {
+    let last = events.iter().rev().find_map(|recorded| match &recorded.event {
+        RunEvent::Replanned { relation, .. } => Some(relation),
+        _ => None,
+    });
+    last.is_some_and(|relation| relation == Relation::ValuesDiffer.word())
+}
+
 /// The versions that a run made, compared with the spec. `recovered` are the versions that recoveries of the spec made.
 pub(super) fn committed(
     run: &Run,
@@ -92,6 +103,7 @@ pub(super) fn committed(
     spec: Option<&PlanSpec>,
     recovered: &[Version],
     soft: &[String],
+    other_values: bool,
 ) -> Vec<Committed> {
     let spec = spec.filter(|_| run.kind == RunKind::Apply);
     let committed = |version: &Version| {
@@ -104,7 +116,10 @@ pub(super) fn committed(
             mode: version.mode.word(),
             rows: version.rows.iter().map(|(row, touched)| format!("{} {row}", touched.sign())).collect(),
             removed,
-            fidelity: spec.map(|spec| fidelity(spec, &before(recovered, version.serial), &version.rows, soft)),
+            fidelity: spec.map(|spec| Fidelity {
+                other_values,
+                ..fidelity(spec, &before(recovered, version.serial), &version.rows, soft)
+            }),
         }
     };
     versions.iter().map(committed).collect()

@@ -1,6 +1,9 @@
 //! What has become, by now, of a run that did not go through: advice is for today, not for the day of the refusal.
 
+use super::{stale, story};
 use crate::domain::coordination::reservation::{Blocker, Reservation, blockers};
+use crate::domain::id::SpecId;
+use crate::domain::plan::spec::PlanSpec;
 use crate::domain::run::again::{Again, again, settles};
 use crate::domain::run::{Run, RunKind, RunStatus};
 use crate::error::KlError;
@@ -29,8 +32,10 @@ pub async fn look(store: &dyn Store, run: &Run) -> Result<Option<Today>, KlError
         && let Some(version) = store.applied_version(run.state, spec).await?
         && let Some(by) = version.run.filter(|_| version.at >= run.started_at)
     {
+        let still = still_so(store, run, spec).await?;
         let made = Made { serial: Some(version.serial), run: by, actor: version.actor, how: Again::Applied };
-        return Ok(Some(Today { made: Some(made), in_the_way }));
+        let (made, undone) = if still { (Some(made), None) } else { (None, Some(made)) };
+        return Ok(Some(Today { made, undone, in_the_way }));
     }
     let request = run.origin.request;
     let mut later = Vec::new();
@@ -47,7 +52,15 @@ pub async fn look(store: &dyn Store, run: &Run) -> Result<Option<Today>, KlError
         later.extend(store.run_page(&query).await?);
     }
     later.sort_by_key(|run| (run.started_at, run.id));
-    Ok(Some(Today { made: made(run, later.iter()), in_the_way }))
+    Ok(Some(Today { made: made(run, later.iter()), undone: None, in_the_way }))
+}
+
+/// Whether what applying the spec of a run has made is still so. A spec that another version of kl has stored says nothing
+/// else than that it was applied.
+async fn still_so(store: &dyn Store, run: &Run, spec: SpecId) -> Result<bool, KlError> {
+    let document = story::found(store.spec_find(spec).await)?.map(|stored| stored.spec.document);
+    let Some(spec) = document.and_then(|document| PlanSpec::read(&document).ok()) else { return Ok(true) };
+    Ok(stale::applied_before(store, run.state, &spec).await?.is_some())
 }
 
 /// What would stand in the way of a run if it asked again now.

@@ -46,7 +46,7 @@ pub async fn diff(store: &dyn Store, before: &Snapshot, after: &Snapshot) -> Res
 }
 
 /// Moves on record, from the addresses of one content to those of the other. They are looked for only where something is
-/// gone and something else is new.
+/// gone or new, or where objects of one type may have changed places.
 async fn moves_between(
     store: &dyn Store,
     state: StateId,
@@ -56,7 +56,8 @@ async fn moves_between(
     let keys = |rows: &[Row]| -> BTreeSet<RowKey> { rows.iter().map(|row| row.key.clone()).collect() };
     let (had, has) = (keys(old), keys(new));
     let object = |key: &RowKey| key.address().is_some();
-    if !had.difference(&has).any(object) && !has.difference(&had).any(object) {
+    let may_move = had.difference(&has).any(object) || has.difference(&had).any(object) || may_swap(old, new);
+    if !may_move {
         return Ok(BTreeMap::new());
     }
     if from <= to {
@@ -64,6 +65,16 @@ async fn moves_between(
     }
     let back = moves::between(store, state, to, from).await?;
     Ok(back.into_iter().map(|(from, to)| (to, from)).collect())
+}
+
+/// Whether more than one object of a type differs.
+fn may_swap(old: &[Row], new: &[Row]) -> bool {
+    let before: BTreeMap<&RowKey, &Body> = old.iter().map(|row| (&row.key, &row.body)).collect();
+    let mut types = BTreeSet::new();
+    new.iter().any(|row| {
+        let other = before.get(&row.key).is_some_and(|body| body.hash() != row.body.hash());
+        other && row.key.address().is_some_and(|address| !types.insert(&address.type_name))
+    })
 }
 
 /// A way back.

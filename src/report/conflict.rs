@@ -163,6 +163,11 @@ pub fn hints(blockers: &[Blocker]) -> Vec<String> {
     }
     let locks = |one: &&Blocker| one.reservation.held_as == HeldAs::Lock && one.reservation.acquired_at.is_some();
     let lock = blockers.iter().find(locks);
+    let runs =
+        blockers.iter().any(|one| one.reservation.held_as == HeldAs::Run || one.reservation.acquired_at.is_none());
+    if runs || lock.is_some() {
+        hints.push("try again when the holder is done, or let kl wait in turn with `--wait 10m`".to_owned());
+    }
     if let Some(blocker) = lock {
         hints.push(format!(
             "a plain terraform holds the lock of the whole state; if it is dead, `kl abort {}` or `terraform force-unlock` \
@@ -170,8 +175,7 @@ pub fn hints(blockers: &[Blocker]) -> Vec<String> {
             blocker.reservation.run
         ));
     }
-    if blockers.iter().any(|one| one.reservation.held_as == HeldAs::Run || one.reservation.acquired_at.is_none()) {
-        hints.push("try again when the holder is done, or let kl wait in turn with `--wait 10m`".to_owned());
+    if runs {
         hints.push(
             "a plan that reads or writes what the holder changes is stale then: plan again, or apply with \
              `--on-stale revalidate`"

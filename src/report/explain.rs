@@ -214,6 +214,7 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
         RunEvent::LaneChosen { .. }
         | RunEvent::FellBack { .. }
         | RunEvent::VersionsDiffer { .. }
+        | RunEvent::ValuesAccepted { .. }
         | RunEvent::Replanned { .. } => Topic::Replan,
         RunEvent::Committed { .. }
         | RunEvent::Quarantined { .. }
@@ -223,6 +224,7 @@ fn of_event(story: &RunFacts, recorded: &RecordedEvent) -> Option<Point> {
         | RunEvent::TakenOver { .. }
         | RunEvent::Discarded { .. }
         | RunEvent::Aborted { .. }
+        | RunEvent::CommandEnded { .. }
         | RunEvent::LeaseLost { .. } => Topic::Outcome,
         _ => Topic::Work,
     };

@@ -53,6 +53,8 @@ pub struct Change {
     pub meaning: Meaning,
     /// Which row.
     pub row: String,
+    /// Whether applying this very plan, or recovering such an apply, has touched it last.
+    pub own: bool,
     /// What happened to it since the plan, all in all.
     pub touched: Touched,
     /// Whether it came and went since: it was not there when the plan was made, and is not there now.
@@ -78,6 +80,9 @@ pub struct Change {
 pub struct Step {
     /// What.
     pub touched: Touched,
+    /// Where applying this very plan did so: `apply`, or `recover`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own: Option<&'static str>,
     /// The address that it moved the row from.
     pub moved_from: Option<String>,
     /// The address that it moved the row to.
@@ -101,8 +106,21 @@ pub struct SincePlan {
     pub now: Serial,
     /// The version that has applied it, while what it did is still so.
     pub applied: Option<Cause>,
+    /// What is left of applying it, where that is not all of it.
+    pub partly: Option<Partly>,
     /// What changed: what it writes, what it reads, everything else.
     pub changes: Vec<Change>,
+}
+
+/// What is left of applying a plan that was cut off or failed and was recovered, or whose rows others have changed since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Partly {
+    /// The newest version of it.
+    pub cause: Cause,
+    /// Whether a recovery made that one.
+    pub recovered: bool,
+    /// So many rows are as this plan's versions left them.
+    pub rows: usize,
 }
 
 /// Which of the rows that changed since a plan are shown.
@@ -134,6 +152,12 @@ impl SincePlan {
         self.changes.iter().filter(|change| change.meaning == meaning).count()
     }
 
+    /// How many rows that it writes, and that it reads, others have changed last: these stand against it.
+    fn against(&self) -> [usize; 2] {
+        [Meaning::Write, Meaning::Read]
+            .map(|meaning| self.changes.iter().filter(|change| change.meaning == meaning && !change.own).count())
+    }
+
     /// For people: the rows that matter most to the plan first.
     #[must_use]
     pub fn page(&self, shown: Shown) -> Page {
@@ -152,16 +176,25 @@ impl SincePlan {
                 page.point(tell(Tone::Quiet, format!("Others have changed since it was made: {rows}")), vec![]);
             }
         } else if write + read == 0 {
-            page.point(
-                tell(Tone::Good, "The plan still holds: nothing that it reads or writes has changed".to_owned()),
-                vec![],
-            );
+            let text = match &self.partly {
+                Some(_) => "The plan still holds: nobody else has changed anything that it reads or writes",
+                None => "The plan still holds: nothing that it reads or writes has changed",
+            };
+            page.point(tell(Tone::Good, text.to_owned()), vec![]);
+        } else if self.against() == [0, 0] {
+            let rows = format!("{} that it writes, {read} that it reads", count(write, "row"));
+            let text = format!("Others have changed {rows}, before this plan's own apply came upon them");
+            page.point(tell(Tone::Careful, text), vec![]);
         } else {
+            let [write, read] = self.against();
             let rows = format!("{} that it writes, {read} that it reads", count(write, "row"));
             page.point(
                 tell(Tone::Alarm, format!("The plan no longer holds as it was reviewed: changed are {rows}")),
                 vec![],
             );
+        }
+        if let Some(partly) = &self.partly {
+            page.point(partly.told(), vec![]);
         }
         if outside > 0 {
             let rows = count(outside, "row");
@@ -178,6 +211,7 @@ impl SincePlan {
         }
         let line = |change: &Change, step: &Step, newest: bool| {
             let meaning = match change.meaning {
+                _ if step.own.is_some() => Phrase::own("its own"),
                 Meaning::Write => Phrase::toned(Tone::Alarm, "it writes"),
                 Meaning::Read => Phrase::toned(Tone::Alarm, "it reads"),
                 Meaning::Outside => Phrase::toned(Tone::Good, "outside"),
@@ -191,6 +225,11 @@ impl SincePlan {
                 (false, true, _) if step.touched == Touched::Removed => Phrase::own("went"),
                 (true, false, true) => what.and(format!(", {BACK}")),
                 _ => what,
+            };
+            let what = match step.own {
+                Some("recover") => what.and(", by a recovery of this plan's apply"),
+                Some(_) => what.and(", by this plan's own apply"),
+                None => what,
             };
             let mut cells = vec![meaning, Phrase::name_of(change.row.clone()), what];
             cells.push(Phrase::default().names(&step.attributes, NAMED));
@@ -226,6 +265,7 @@ impl SincePlan {
             "planned_at": self.planned_at,
             "serial": self.now,
             "applied": self.applied,
+            "partly": self.partly,
             "fresh": self.number(Meaning::Write) + self.number(Meaning::Read) == 0,
             "write": of(Meaning::Write),
             "read": of(Meaning::Read),
@@ -233,6 +273,21 @@ impl SincePlan {
             "left_out": self.changes.len().saturating_sub(shown.from + told.len()),
             "next_after": more,
         })
+    }
+}
+
+impl Partly {
+    fn told(&self) -> super::story::Told {
+        let Self { cause, recovered, rows } = self;
+        let rows = format!(" ({} by now as that left them)", count(*rows, "row"));
+        let serial = cause.serial.to_string();
+        let (tone, phrase) = if *recovered {
+            (Tone::Careful, Phrase::own("Part of it is done: recovered as serial ").strong(serial))
+        } else {
+            let phrase = Phrase::own("It was applied as serial ").strong(serial);
+            (Tone::Careful, phrase.and(", and some of what that wrote was changed since without a plan"))
+        };
+        super::story::Told { tone, phrase: phrase.and(rows) }
     }
 }
 
@@ -275,6 +330,9 @@ pub struct Moment {
     pub row: String,
     /// What happened to it.
     pub touched: Touched,
+    /// What its plan did, where that says more: `imported`, `replaced`, `no longer managed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned: Option<&'static str>,
     /// The address that it moved from.
     pub moved_from: Option<String>,
     /// The address that it moved to.
@@ -296,7 +354,12 @@ pub fn life(moments: &[Moment], more: Option<Serial>, filters: &[(&str, bool)]) 
         return page;
     }
     let row = |moment: &Moment| {
-        let what = happened(moment.moved_from.as_ref(), moment.moved_to.as_ref(), moment.touched);
+        let moved = happened(moment.moved_from.as_ref(), moment.moved_to.as_ref(), moment.touched);
+        let what = match moment.planned {
+            Some(planned) if moment.moved_from.is_some() || moment.moved_to.is_some() => moved.and(", ").and(planned),
+            Some(planned) => Phrase::own(planned),
+            None => moved,
+        };
         let mut cells = cause(&moment.cause);
         cells.splice(2..2, [what, Phrase::name_of(moment.row.clone())]);
         cells.push(Phrase::own(moment.source));

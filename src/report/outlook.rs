@@ -108,7 +108,10 @@ fn one(page: &mut Page, outlook: &Outlook) {
     });
     let rows: Vec<Vec<Phrase>> = runs.chain(requests).collect();
     if rows.is_empty() {
-        page.point(good("No other run is live, and no other open request has a plan on this state"), Vec::new());
+        page.point(
+            good("No other run is live, and no other open request that `kl ci plan` has planned is on this state"),
+            Vec::new(),
+        );
     } else {
         page.grid(&["Relation", "Other", "By", "What follows", "Where"], &rows);
     }

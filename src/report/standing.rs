@@ -237,8 +237,8 @@ fn way_out(run: RunId, own: &Reservation, unrecorded: bool, now: DateTime<Utc>) 
         }
         HeldAs::Run if own.acquired_at.is_some() && lease_ended(own, now) => vec![
             Phrase::own("nobody renews it: its job is dead, or cut off from the database; ")
-                .name(format!("kl abort {run}"))
-                .and(" ends it and keeps what it has changed, and so does the next run that needs these rows"),
+                .name(format!("kl recover {run}"))
+                .and(" ends it and takes over what it has changed; the next run that needs these rows ends it, too"),
         ],
         HeldAs::Lock | HeldAs::Run => Vec::new(),
     }
@@ -349,10 +349,11 @@ mod tests {
     #[test]
     fn an_ended_lease_says_what_to_do() {
         let loud = told(standing(&[(12, Some(600), 900)]));
-        let line = format!("nobody renews it: its job is dead, or cut off from the database; kl abort {}", run_id(12));
+        let line =
+            format!("nobody renews it: its job is dead, or cut off from the database; kl recover {}", run_id(12));
         assert!(loud.contains(&line), "{loud}");
         let calm = told(standing(&[(12, Some(600), 1_500)]));
-        assert!(!calm.contains("kl abort"), "{calm}");
+        assert!(!calm.contains("nobody renews it"), "{calm}");
     }
 
     #[test]

@@ -196,7 +196,13 @@ pub fn told(event: &RunEvent) -> Option<Told> {
                 Phrase::own(format!("Reserved {} to write, {reads} to read{beside}", count(*writes, "pattern"))),
             )
         }
-        RunEvent::Reclaimed { from } => {
+        RunEvent::Reclaimed { from, refused: true } => say(
+            Tone::Careful,
+            Phrase::own("The lease of run ")
+                .name(from.to_string())
+                .and(" had ended; something is in the way all the same"),
+        ),
+        RunEvent::Reclaimed { from, refused: false } => {
             say(Tone::Careful, Phrase::own("Took over the ended lease of run ").name(from.to_string()))
         }
         RunEvent::LaneChosen { lane, reasons, slice_rows, trunk_rows, targets } => {
@@ -223,6 +229,11 @@ pub fn told(event: &RunEvent) -> Option<Told> {
                 .prose(relation.replace('_', " "))
                 .and(")"),
         ),
+        RunEvent::ValuesAccepted { by } => {
+            let phrase = Phrase::own("The other values were accepted by ").strong(by.0.clone());
+            say(Tone::Careful, phrase.and(" (--accept-values); nobody has reviewed them"))
+        }
+        RunEvent::CommandEnded { code, signal } => Some(command_ended(*code, *signal)),
         RunEvent::FellBack { reason } => {
             say(Tone::Careful, Phrase::own("Falling back to the footprint lane: ").prose(reason))
         }
@@ -244,14 +255,16 @@ pub fn told(event: &RunEvent) -> Option<Told> {
             say(Tone::Careful, Phrase::own("The lease could not be renewed yet: ").prose(reason))
         }
         RunEvent::LeaseRenewed { .. } => say(Tone::Good, Phrase::own("The lease is renewed again")),
-        RunEvent::LeaseLost { to: Some(taker) } => say(
-            Tone::Alarm,
-            Phrase::own("The lease had ended, and ")
-                .strong(taker.actor.0.clone())
-                .and(" has taken the reservations, run ")
-                .name(taker.run.to_string()),
-        ),
-        RunEvent::LeaseLost { to: None } => {
+        RunEvent::LeaseLost { to: Some(taker), refused } => {
+            let (when, what) = if *refused {
+                ("The lease had ended when ", " asked for what it held, and did not get it, run ")
+            } else {
+                ("The lease had ended, and ", " has taken the reservations, run ")
+            };
+            let taker = (taker.actor.0.clone(), taker.run.to_string());
+            say(Tone::Alarm, Phrase::own(when).strong(taker.0).and(what).name(taker.1))
+        }
+        RunEvent::LeaseLost { to: None, .. } => {
             say(Tone::Alarm, Phrase::own("It was not heard of any more: whatever it had reserved is free"))
         }
         RunEvent::CheckpointKept { rows, in_flight } => {
@@ -299,6 +312,24 @@ pub fn told(event: &RunEvent) -> Option<Told> {
         RunEvent::RollingBack { .. } | RunEvent::Removing { .. } | RunEvent::Moving { .. } => errand(event),
         RunEvent::Warning { message } => say(Tone::Careful, Phrase::own("warning: ").prose(message)),
         RunEvent::Resource { .. } | RunEvent::ApplyFinished { .. } | RunEvent::Ended { .. } => None,
+    }
+}
+
+/// How the command of a plain Terraform has ended.
+fn command_ended(code: Option<i32>, signal: Option<i32>) -> Told {
+    let told = |tone, text: String| Told { tone, phrase: Phrase::own(text) };
+    let written = "what it wrote until then stays written";
+    match (code, signal) {
+        (Some(0), _) => told(Tone::Quiet, "The command ended well".to_owned()),
+        // That is no failure where `-detailed-exitcode` asked for it.
+        (Some(2), _) => told(
+            Tone::Careful,
+            "The command ended with exit code 2: with -detailed-exitcode its plan has changes, else it failed"
+                .to_owned(),
+        ),
+        (Some(code), _) => told(Tone::Alarm, format!("The command failed: it ended with exit code {code}; {written}")),
+        (None, Some(signal)) => told(Tone::Alarm, format!("The command was ended by signal {signal}; {written}")),
+        (None, None) => told(Tone::Alarm, format!("Nobody knows how the command ended; {written}")),
     }
 }
 

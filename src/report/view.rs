@@ -167,6 +167,8 @@ pub struct ApplyView {
 pub struct Today {
     /// The later run by which the same change was made.
     pub made: Option<Made>,
+    /// The apply of the same spec that made it, where what it wrote was changed since without a plan.
+    pub undone: Option<Made>,
     /// What would stand in the way of the same reservations now.
     pub in_the_way: Vec<Blocker>,
 }

@@ -1,5 +1,7 @@
 //! LOCK and UNLOCK: the lock of the whole state is a reservation like any other, without a lease.
 
+use std::sync::PoisonError;
+
 use chrono::{DateTime, Utc};
 
 use super::Server;
@@ -9,7 +11,7 @@ use crate::clock;
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::coordination::reservation::{Blocker, Claim, HeldAs};
-use crate::domain::id::{Actor, StateName};
+use crate::domain::id::{Actor, RunId, StateName};
 use crate::domain::run::{NewRun, RunKind, Tools};
 use crate::domain::token::Role;
 use crate::report::conflict;
@@ -65,8 +67,9 @@ async fn take(server: &Server, pass: &Pass, head: &StateHead, info: &LockInfo) -
         server.taken().insert(asked.clone());
     }
     match server.store.lock_take(&run, info, again).await? {
-        LockTaken::Granted(_) => {
+        LockTaken::Granted(run) => {
             server.refused().remove(&asked);
+            server.holds(run);
             Ok(())
         }
         LockTaken::Blocked { blockers, lock } => {
@@ -90,7 +93,7 @@ fn document(status: u16, story: &str, holder: &str, state: &str, at: DateTime<Ut
 }
 
 /// Who is in the way, for the terminal of whoever wanted the lock, and what can be done there. `prefix` stands before what
-/// Terraform is to be told.
+/// Terraform is to be told. Terraform wraps all lines but those that begin with a space: what is to be copied has such one.
 fn story(blockers: &[Blocker], lock: Option<&PlainLock>, prefix: &str) -> String {
     let mut lines = vec!["refused by kl, because others work on the state:".to_owned()];
     for blocker in blockers.iter().take(MAX_TOLD) {
@@ -113,21 +116,28 @@ fn story(blockers: &[Blocker], lock: Option<&PlainLock>, prefix: &str) -> String
         blockers.iter().find(is).map(|blocker| blocker.reservation.run)
     };
     if let Some(run) = held(HeldAs::Quarantine) {
-        lines.push(format!(
-            "run {run} ended after it had changed real objects, or perhaps; `kl recover {run}` brings the state back in step"
-        ));
+        lines.push(
+            "that run ended after it had changed real objects, or perhaps; this brings the state back in step:".into(),
+        );
+        lines.push(format!("  kl recover {run}"));
     }
     if let Some(run) = held(HeldAs::Lock) {
         let lock = lock.filter(|lock| lock.run == run);
         let id = lock.map_or_else(|| "ID".to_owned(), |lock| argument(&lock.id.0));
-        lines.push(format!(
-            "if that terraform is dead, `kl abort {run}` frees its lock, and so does `{prefix}terraform force-unlock -force {id}`"
-        ));
+        lines.push("if that terraform is dead, either of these frees its lock:".to_owned());
+        lines.push(format!("  kl abort {run}"));
+        lines.push(format!("  {prefix}terraform force-unlock -force {id}"));
     }
     if blockers.iter().any(|one| one.reservation.held_as == HeldAs::Run || one.reservation.acquired_at.is_none()) {
         lines.push("`kl status` shows every reservation; `kl abort RUN` ends a run whose job is dead".to_owned());
     }
-    lines.push("-lock-timeout=10m lets terraform try again for so long".to_owned());
+    let kept = blockers.iter().any(|one| one.reservation.held_as == HeldAs::Quarantine);
+    let waiting = if kept {
+        "waiting does not end that, with -lock-timeout neither"
+    } else {
+        "-lock-timeout=10m lets terraform try again for so long"
+    };
+    lines.push(waiting.to_owned());
     lines.join("\n")
 }
 
@@ -183,8 +193,52 @@ impl Server {
         document(423, &story, holder, state, at)
     }
 
+    /// Remembers, for whoever serves one command, a run that stands for a lock of it.
+    fn holds(&self, run: RunId) {
+        if self.access.is_for_one() {
+            self.runs.lock().unwrap_or_else(PoisonError::into_inner).insert(run);
+        }
+    }
+
     /// Who acts: whoever runs the server, else whoever has the pass and the document names.
     pub(super) fn who(&self, pass: &Pass, named: &str) -> Actor {
         self.actor.clone().unwrap_or_else(|| pass.actor(named))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::coordination::reservation::Reservation;
+    use crate::domain::run::Origin;
+
+    fn blocker(held_as: HeldAs) -> Blocker {
+        let at = DateTime::default();
+        let reservation = Reservation {
+            run: clock::new_run_id(),
+            holder: Actor("alice".to_owned()),
+            origin: Origin::default(),
+            claim: Claim::write(Pattern::Everything),
+            held_as,
+            asked_at: at,
+            acquired_at: Some(at),
+            expires_at: None,
+            ticket: 1,
+        };
+        Blocker { reservation, met: Vec::new(), at }
+    }
+
+    #[test]
+    fn waiting_is_advised_where_it_helps() {
+        for (in_the_way, helps) in [
+            (vec![blocker(HeldAs::Run)], true),
+            (vec![blocker(HeldAs::Lock)], true),
+            (vec![blocker(HeldAs::Quarantine)], false),
+            (vec![blocker(HeldAs::Run), blocker(HeldAs::Quarantine)], false),
+        ] {
+            let said = story(&in_the_way, None, "");
+            assert_eq!(said.contains("-lock-timeout=10m"), helps, "{said}");
+            assert_eq!(said.contains("waiting does not end that"), !helps, "{said}");
+        }
     }
 }

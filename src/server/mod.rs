@@ -12,7 +12,7 @@ mod state;
 mod throttle;
 pub mod tls;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,7 +27,9 @@ use tokio_util::task::TaskTracker;
 use crate::domain::coordination::lock::LockId;
 use crate::domain::id::{Actor, RunId, StateId, StateName};
 use crate::domain::run::Origin;
+use crate::domain::run::event::RunEvent;
 use crate::domain::state::incoming::Known;
+use crate::domain::token::Role;
 use crate::store::model::{LockEnd, LockFreed};
 use crate::store::{Store, StoreError};
 use access::{Access, Pass};
@@ -111,6 +113,8 @@ pub struct Server {
     known: Mutex<HashMap<StateId, Known>>,
     /// The locks that were taken here, as far as is known, and have not been given back.
     taken: Mutex<HashSet<(StateId, LockId)>>,
+    /// The runs of the locks that were taken here by one command.
+    runs: Mutex<BTreeSet<RunId>>,
     asked: AtomicU64,
     /// The locks that were refused, and may be asked for again.
     refused: Mutex<HashSet<(StateId, LockId)>>,
@@ -142,6 +146,7 @@ impl Server {
             limits,
             known: Mutex::default(),
             taken: Mutex::default(),
+            runs: Mutex::default(),
             asked: AtomicU64::new(0),
             refused: Mutex::default(),
             untold: Mutex::default(),
@@ -200,6 +205,18 @@ impl Server {
         }
         self.taken().clear();
         Ok(freed)
+    }
+
+    /// Puts on record how the command has ended, with each run that stands for a lock of it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn command_ended(&self, code: Option<i32>, signal: Option<i32>) -> Result<(), StoreError> {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for run in runs {
+            self.store.event_append(run, &[RunEvent::CommandEnded { code, signal }]).await?;
+        }
+        Ok(())
     }
 
     fn refused(&self) -> MutexGuard<'_, HashSet<(StateId, LockId)>> {
@@ -281,6 +298,10 @@ impl Server {
         body: &mut Body,
     ) -> Result<Ready<'_>, Answer> {
         let pass = self.access.admit(&*self.store, request).await?;
+        if verb == Verb::Remove && pass.allows(Role::Write, name).is_ok() {
+            let given = request::whole(body, MAX_LOCK).await?;
+            state::removes(self, &request.headers, &given)?;
+        }
         if let Err(why) = pass.allows(verb.role(), name) {
             // A lock document is what Terraform asks again after, for as long as -lock-timeout says: it would not help. Whoever
             // serves one command cannot send anybody to an address that says why.
@@ -288,6 +309,17 @@ impl Server {
                 Verb::Lock if self.access.is_for_one() => lock::not_allowed(&why, name),
                 _ => Answer::text(403, why),
             });
+        }
+        // What was made under such a name elsewhere stays where it is.
+        let doubtful = !self.access.is_for_one() && !name.has_whole_parts();
+        if doubtful && self.store.state_find(name).await?.is_none() {
+            return Err(Answer::text(
+                400,
+                format!(
+                    "there is no state {:?}, and none is begun whose name has a / at its ends, or two in a row",
+                    name.as_str()
+                ),
+            ));
         }
         let ends = |_| Answer::text(503, "the server ends");
         let place = async || self.places.acquire().await.map_err(ends);

@@ -137,9 +137,13 @@ pub(super) async fn answer(server: Arc<Server>, request: Request, peer: IpAddr) 
 
 /// Who shows the answer to a person. Whoever serves one command tells its refusals in other ways.
 fn reader(server: &Server, headers: &HeaderMap) -> Reader {
+    if from_terraform(headers) && !server.access.is_for_one() { Reader::Terraform } else { Reader::Any }
+}
+
+/// Whether a request comes from a Terraform or an OpenTofu, as far as can be told.
+pub(super) fn from_terraform(headers: &HeaderMap) -> bool {
     let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let is_terraform = TERRAFORMS.iter().any(|name| agent.starts_with(name));
-    if is_terraform && !server.access.is_for_one() { Reader::Terraform } else { Reader::Any }
+    TERRAFORMS.iter().any(|name| agent.starts_with(name))
 }
 
 /// Works on a request, and notes in the log what was asked and how it ended, and nothing that is secret.

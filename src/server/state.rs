@@ -8,11 +8,13 @@ use super::Server;
 use super::access::Pass;
 use super::answer::{Answer, md5};
 use super::lock;
+use super::request::from_terraform;
 use crate::clock;
 use crate::domain::coordination::lock::{LockId, LockInfo};
 use crate::domain::id::{Serial, StateName};
+use crate::domain::state::RowKey;
 use crate::domain::state::document::{self, DocumentError, StateDocument};
-use crate::domain::state::incoming::{Incoming, Known, judge};
+use crate::domain::state::incoming::{Incoming, Known, judge, unclear};
 use crate::domain::state::projection;
 use crate::store::StoreError;
 use crate::store::model::{
@@ -87,7 +89,7 @@ fn parsed(body: &[u8], digest: Option<&str>) -> Result<StateDocument, Answer> {
     if text.trim().is_empty() {
         return Err(refused("it is empty".to_owned()));
     }
-    document::read(text).map_err(|error: DocumentError| refused(error.to_string()))
+    document::read_sound(text).map_err(|error: DocumentError| refused(error.to_string()))
 }
 
 fn not_locked() -> Answer {
@@ -95,8 +97,19 @@ fn not_locked() -> Answer {
 }
 
 /// What a document changes; nothing at all where the trunk is that document already.
-fn changes(known: &Known, document: &StateDocument) -> Result<Option<Vec<RowWrite>>, Answer> {
-    match judge(known, document) {
+async fn changes(
+    server: &Server,
+    head: &StateHead,
+    known: &Known,
+    document: &StateDocument,
+) -> Result<Option<Vec<RowWrite>>, Answer> {
+    let unclear: Vec<(RowKey, Serial)> = unclear(known, document).into_iter().map(|key| (key, known.serial)).collect();
+    let mut written = BTreeMap::new();
+    if !unclear.is_empty() {
+        let found = server.store.row_contents(head.id, &unclear).await?;
+        written = unclear.into_iter().zip(found).filter_map(|((key, _), body)| Some((key, body?))).collect();
+    }
+    match judge(known, &written, document) {
         Ok(Incoming::Same) => Ok(None),
         Ok(Incoming::Changes(rows)) => Ok(Some(rows.into_iter().map(|(key, body)| RowWrite { key, body }).collect())),
         Err(unfit) => Err(Answer::text(409, format!("{unfit}; nothing was changed"))),
@@ -127,7 +140,7 @@ async fn put(server: &Server, head: &StateHead, lock: &LockId, document: StateDo
     loop {
         tries += 1;
         let known = known(server, head, tries > 1).await?;
-        let Some(changes) = changes(&known, &document)? else { return Ok(Answer::done()) };
+        let Some(changes) = changes(server, head, &known, &document).await? else { return Ok(Answer::done()) };
         let commit = commit(&known, &document, changes);
         match server.store.lock_write(head.id, lock, known.serial, &commit).await {
             Ok(LockWrite::Committed(done)) => {
@@ -167,6 +180,28 @@ async fn known(server: &Server, head: &StateHead, again: bool) -> Result<Known, 
     })
 }
 
+/// Refuses a DELETE that is meant to unlock. Terraform never removes a state of an HTTP backend: it has no workspaces.
+///
+/// # Errors
+/// 400 where it comes from Terraform, or brings a lock document; and for a server that is there for one command.
+pub(super) fn removes(server: &Server, headers: &HeaderMap, body: &[u8]) -> Result<(), Answer> {
+    let why = if !body.trim_ascii().is_empty() {
+        "this is an unlock: it brings a lock document"
+    } else if from_terraform(headers) {
+        "this is an unlock: Terraform never removes a state"
+    } else if server.access.is_for_one() {
+        "no state is removed under `kl exec`, and an unlock is no DELETE"
+    } else {
+        return Ok(());
+    };
+    Err(Answer::text(
+        400,
+        format!(
+            "{why}. DELETE would remove all of its rows: leave unlock_method out, or set it to UNLOCK; nothing was changed"
+        ),
+    ))
+}
+
 /// DELETE: a new version without any row, unless there is none already: an answer can get lost. History, lineage and serial
 /// stay. Without a lock of the client's own one is taken and given back with it, in one transaction.
 pub(super) async fn remove(
@@ -203,7 +238,7 @@ async fn remove_at_once(server: &Server, pass: &Pass, head: &StateHead) -> Resul
             return Ok(Answer::done());
         }
         let document = empty(&known);
-        let commit = commit(&known, &document, changes(&known, &document)?.unwrap_or_default());
+        let commit = commit(&known, &document, changes(server, head, &known, &document).await?.unwrap_or_default());
         match server.store.lock_once(&run, &info, known.serial, &commit).await {
             Ok(LockOnce::Committed(_)) => return Ok(Answer::done()),
             Ok(LockOnce::Blocked { blockers, lock }) => {

@@ -37,6 +37,22 @@ impl From<StoreError> for Fault {
     }
 }
 
+/// Whether an error says that the connection is lost, or was not to be had for now.
+pub(in crate::store) fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::WorkerCrashed => true,
+        // Class 08, operator intervention and time-outs that end the connection, too many connections.
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            code.starts_with("08") || matches!(&*code, "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "53300")
+        }),
+        _ => false,
+    }
+}
+
 impl Fault {
     /// Whether the database took the whole transaction back and asks for another try: a serialization failure or a
     /// deadlock. Nothing of the transaction remains, so another try is safe.
@@ -52,20 +68,7 @@ impl Fault {
 
     /// Whether the connection is lost, so that a commit that was asked for may have been made or not.
     pub(in crate::store) fn connection_lost(&self) -> bool {
-        match self {
-            Self::Sql(
-                sqlx::Error::Io(_)
-                | sqlx::Error::Tls(_)
-                | sqlx::Error::Protocol(_)
-                | sqlx::Error::PoolTimedOut
-                | sqlx::Error::WorkerCrashed,
-            ) => true,
-            // Class 08, operator intervention and time-outs that end the connection, too many connections.
-            _ => self.code().is_some_and(|code| {
-                code.starts_with("08")
-                    || matches!(code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "53300")
-            }),
-        }
+        matches!(self, Self::Sql(error) if is_lost(error))
     }
 
     /// Whether the server was asked for a transaction that it never had.

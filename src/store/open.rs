@@ -1,11 +1,13 @@
 //! From the database's address to a [`Store`].
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
 use secrecy::ExposeSecret as _;
 
+use super::care::Patience;
+use super::fault::is_lost;
 use super::url::{DatabaseUrl, Place};
 use super::{Store, StoreError, postgres, sqlite};
 
@@ -43,6 +45,23 @@ pub(in crate::store) enum Unusable {
     #[error(transparent)]
     Store(Box<StoreError>),
 }
+
+/// Whether a database may be opened a moment later: its server is away, starting, full or silent.
+fn may_pass(error: &StoreError) -> bool {
+    match error {
+        StoreError::Busy(_) => true,
+        StoreError::Open { source, .. } => match source.downcast_ref() {
+            Some(Unusable::Silent(_)) => true,
+            Some(Unusable::Sql(error)) => is_lost(error),
+            _ => false,
+        },
+        StoreError::Database { source, .. } => source.downcast_ref().is_some_and(is_lost),
+        _ => false,
+    }
+}
+
+/// The pause between two tries to open a database.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Opens a database whose schema fits this binary. A `SQLite` file is made when it does not exist, and brought up to
 /// date; on PostgreSQL that is for `kl db migrate`, and an older schema is refused.
@@ -84,6 +103,28 @@ impl Memory {
                 Ok(Self::New(url.clone()))
             }
             _ => open(url).await.map(Self::Open),
+        }
+    }
+
+    /// The same with patience: a server that is away is asked again and again.
+    pub async fn find_in_time(url: &DatabaseUrl, patience: &Patience) -> Result<Self, StoreError> {
+        let began = Instant::now();
+        let mut told = false;
+        loop {
+            let found = Self::find(url).await;
+            let left = patience.limit.saturating_sub(began.elapsed());
+            match &found {
+                Err(error) if may_pass(error) && !left.is_zero() && !patience.stop.is_cancelled() => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(%error, limit = ?patience.limit, "the database does not answer, trying again");
+                    }
+                }
+                _ => return found,
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE.min(left)) => {}
+                () = patience.stop.cancelled() => {}
+            }
         }
     }
 

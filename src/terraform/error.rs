@@ -116,7 +116,7 @@ pub enum TerraformError {
         /// The file.
         program: Utf8PathBuf,
     },
-    /// It runs, but does not answer `version -json` as Terraform does.
+    /// It runs, but does not answer `version` as Terraform does.
     #[error("{program} does not answer `version` as Terraform or OpenTofu would; it said: {said}")]
     NotTerraform {
         /// The file.

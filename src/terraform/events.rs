@@ -183,8 +183,11 @@ impl UiEvent {
         }
         match self {
             Self::ApplyStart(subject) => in_flight.began(&subject.address, &subject.action),
-            Self::ApplyComplete { subject, .. } => in_flight.completed(&subject.address),
+            Self::ApplyComplete { subject, elapsed_seconds, .. } => {
+                in_flight.completed(&subject.address, *elapsed_seconds);
+            }
             Self::ApplyErrored { subject, .. } => in_flight.errored(&subject.address),
+            Self::Provision { subject, step } if step == "start" => in_flight.provisions(&subject.address),
             Self::ChangeSummary { operation, .. } if operation != "plan" => in_flight.counts_told(),
             Self::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error => {
                 in_flight.error_told(diagnostic.address.as_deref(), diagnostic.source());

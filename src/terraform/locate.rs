@@ -13,7 +13,7 @@ use super::environment::Environment;
 use super::error::TerraformError;
 use super::process::{Output, Stop, run};
 use super::version::{
-    MINIMUM_TERRAFORM, MINIMUM_TOFU, Product, REASON_TERRAFORM, REASON_TOFU, Version, from_json, product,
+    MINIMUM_TERRAFORM, MINIMUM_TOFU, Product, REASON_TERRAFORM, REASON_TOFU, Version, from_json, from_text,
 };
 
 /// A program that answered as Terraform or OpenTofu of a sufficient version.
@@ -46,12 +46,15 @@ pub(super) async fn locate(
         dir: dir.to_owned(),
         script,
     };
-    let (json, text) = (ask(&["version", "-json"]), ask(&["version"]));
-    let (json, text) = tokio::try_join!(answer(&json), answer(&text))?;
-    let Some(version) = from_json(&json.output) else {
-        return Err(TerraformError::NotTerraform { program, said: json.first_line() });
+    // One process where its words are the usual ones; a program that words them differently may still know the JSON form.
+    let text = answer(&ask(&["version"])).await?;
+    let (product, version) = match from_text(&text.output) {
+        Some(told) => told,
+        None => match from_json(&answer(&ask(&["version", "-json"])).await?.output) {
+            Some(version) => (Product::Terraform, version),
+            None => return Err(TerraformError::NotTerraform { program, said: text.first_line() }),
+        },
     };
-    let product = product(&text.output);
     let (minimum, reason) = match product {
         Product::Terraform => (MINIMUM_TERRAFORM, REASON_TERRAFORM),
         Product::OpenTofu => (MINIMUM_TOFU, REASON_TOFU),

@@ -36,7 +36,10 @@ pub struct Stop {
     /// Cancelled when whoever runs kl wants it to end, and will soon kill it: nothing can be waited for any more. Other
     /// things stop Terraform, too, and leave kl its time.
     pub hurry: CancellationToken,
-    /// How long Terraform may take after it was asked.
+    /// Cancelled when there is little time left for a Terraform that was asked to stop: because of the hurry, or because
+    /// somebody else may have what it works on.
+    pub soon: CancellationToken,
+    /// How long it may take from then on, before it is cut off.
     pub grace: Duration,
 }
 
@@ -45,7 +48,7 @@ impl Stop {
     #[must_use]
     pub fn never() -> Self {
         let never = CancellationToken::new;
-        Self { interrupt: never(), kill: never(), hurry: never(), grace: Duration::ZERO }
+        Self { interrupt: never(), kill: never(), hurry: never(), soon: never(), grace: Duration::ZERO }
     }
 }
 
@@ -229,10 +232,14 @@ async fn supervise(child: &mut Child, group: &Group, stop: &Stop) -> io::Result<
         group.followed().await;
         status
     };
+    let too_long = async {
+        stop.soon.cancelled().await;
+        sleep(stop.grace).await;
+    };
     select! {
         status = gentle => return Ok((status?, Some(Stopped::Asked))),
         () = stop.kill.cancelled() => return kill_now(child, group).await,
-        () = sleep(stop.grace) => {}
+        () = too_long => {}
     }
     group.interrupt();
     select! {

@@ -97,9 +97,16 @@ pub(super) fn from_json(output: &str) -> Option<Version> {
     Version::parse(&answer.terraform_version)
 }
 
-/// The product in the answer to `version`: its JSON form does not tell the two apart.
-pub(super) fn product(output: &str) -> Product {
-    if output.lines().any(|line| line.starts_with("OpenTofu v")) { Product::OpenTofu } else { Product::Terraform }
+/// The product and its version in the answer to `version`, a line as `OpenTofu v1.8.2`; the JSON form does not tell the
+/// two apart. Lines around it are skipped.
+pub(super) fn from_text(output: &str) -> Option<(Product, Version)> {
+    let named = |line: &str| {
+        let (name, version) = line.trim_end().split_once(" v")?;
+        let product =
+            [Product::Terraform, Product::OpenTofu].into_iter().find(|product| product.to_string() == name)?;
+        Some((product, Version::parse(version)?))
+    };
+    output.lines().find_map(named)
 }
 
 #[cfg(test)]
@@ -135,7 +142,13 @@ mod tests {
 
     #[test]
     fn the_text_tells_the_products_apart() {
-        assert_eq!(product("OpenTofu v1.8.2\non linux_amd64\n"), Product::OpenTofu);
-        assert_eq!(product("Terraform v1.11.4\non linux_amd64\n"), Product::Terraform);
+        let parsed = |text: &str| from_text(text).map(|(product, version)| format!("{product} {version}"));
+        let tofu = "OpenTofu v1.8.2\non linux_amd64\n";
+        let old = "[command]/x/terraform version\nTerraform v1.12.0-beta1\r\non linux_amd64\n+ provider registry.terraform.io/hashicorp/null v3.2.4\n\nYour version of Terraform is out of date! The latest version\nis 1.14.0.\n";
+        assert_eq!(parsed(tofu).as_deref(), Some("OpenTofu 1.8.2"));
+        assert_eq!(parsed(old).as_deref(), Some("Terraform 1.12.0-beta1"));
+        for other in ["", "hello", "Terraform", "Terraform vx", "Packer v1.11.4"] {
+            assert_eq!(parsed(other), None, "{other}");
+        }
     }
 }

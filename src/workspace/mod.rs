@@ -21,11 +21,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 pub use backend::OVERRIDE_FILE;
 pub use error::WorkspaceError;
 pub use layout::repository_root;
-pub use owner::{Found, LeftBehind, find, left_in, this_host};
+pub use owner::{Closed, Found, LeftBehind, find, left_in, this_host};
 
 use copy::make_private_dir;
 use layout::{Layout, canonical};
-use owner::Owner;
+use owner::{OWNER, Owner};
 
 use crate::domain::id::RunId;
 
@@ -192,6 +192,11 @@ impl Workspace {
         slice::remove(&self.state_path())
     }
 
+    /// Says which run plans here, for whoever finds the directory after a crash.
+    pub fn plans_for(&mut self, run: RunId) -> Result<(), WorkspaceError> {
+        self.owner.plans_for(run)
+    }
+
     /// Says which run works here, for whoever finds the directory after a crash.
     pub fn belongs_to(&mut self, run: RunId) -> Result<(), WorkspaceError> {
         self.owner.belongs_to(run)
@@ -236,12 +241,32 @@ impl Drop for Workspace {
     }
 }
 
-/// Removes a tree, also one in which something made directories read-only.
+/// Removes a work directory, also one in which something made directories read-only. What says whose it is goes last:
+/// without that, nobody would ever clear away what a kl that was killed meanwhile has left of it.
 fn remove_all(dir: &Utf8Path) -> io::Result<()> {
-    fs::remove_dir_all(dir).or_else(|_| {
+    empty(dir).or_else(|_| {
         make_writable(dir);
-        fs::remove_dir_all(dir)
-    })
+        empty(dir)
+    })?;
+    match fs::remove_file(dir.join(OWNER)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::remove_dir(dir)
+}
+
+/// Removes all that is in a work directory but the file that says whose it is.
+fn empty(dir: &Utf8Path) -> io::Result<()> {
+    // Whoever works there may give a file a name that is no text.
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != OWNER {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn make_writable(dir: &Utf8Path) {

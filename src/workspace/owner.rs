@@ -16,7 +16,7 @@ use crate::domain::id::RunId;
 use crate::domain::run::workplace::Host;
 
 /// The file's name.
-const OWNER: &str = "owner.json";
+pub(super) const OWNER: &str = "owner.json";
 
 /// What work directories are called.
 const PREFIX: &str = "kl-";
@@ -32,6 +32,9 @@ struct Note {
     /// The run that works here; none for a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<RunId>,
+    /// The run that only plans here so far: it has changed nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plans_for: Option<RunId>,
     /// Whether somebody wants to keep the directory.
     #[serde(default)]
     kept: bool,
@@ -60,11 +63,17 @@ impl Owner {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(error) => return Err(failed(error.into())),
         }
-        let note = Note { state, errored: Some(errored), run: None, kept: false };
+        let note = Note { state, errored: Some(errored), run: None, plans_for: None, kept: false };
         let mut owner = Self { path: path.clone(), file, note };
         owner.write()?;
         fs::rename(&draft, &path).map_err(failed)?;
         Ok(owner)
+    }
+
+    /// Names the run that has reserved its rows, and plans here before it changes anything.
+    pub(super) fn plans_for(&mut self, run: RunId) -> Result<(), WorkspaceError> {
+        self.note.plans_for = Some(run);
+        self.write()
     }
 
     /// Names the run that works here.
@@ -93,12 +102,25 @@ impl Owner {
 /// What is at a place where a work directory was.
 #[derive(Debug)]
 pub enum Found {
-    /// No work directory of this user.
+    /// No work directory.
     Nothing,
+    /// A directory into which this kl must not look. Whether it is the run's own is not known, so it is not gone.
+    Closed(Closed),
     /// One whose kl lives, or that another kl is just clearing up.
     InUse,
     /// One whose kl is dead; this is now the only one who may touch it.
     Left(LeftBehind),
+}
+
+/// Why a directory must not be looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// It belongs to the user of this number.
+    OfUser(u32),
+    /// Others than its owner may have written into it; its mode.
+    Writable(u32),
+    /// What stands in its `owner.json` cannot be understood.
+    Unclear,
 }
 
 /// A work directory whose kl is dead, and the lock on it.
@@ -122,6 +144,12 @@ impl LeftBehind {
         self.note.run
     }
 
+    /// The run that was planned in it, and perhaps more; none for a plan by itself.
+    #[must_use]
+    pub fn plans_for(&self) -> Option<RunId> {
+        self.note.plans_for
+    }
+
     /// Whether somebody wanted to keep it.
     #[must_use]
     pub fn kept(&self) -> bool {
@@ -142,21 +170,32 @@ impl LeftBehind {
     }
 }
 
-/// Whether a mode lets nobody in but the owner.
-fn is_private(mode: u32) -> bool {
-    const OTHERS: u32 = 0o077;
-    mode & OTHERS == 0
-}
+/// The bits of a mode that let others than the owner write. That they may read is the owner's own affair.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// The bits of a mode that are permissions.
+const PERMISSIONS: u32 = 0o777;
 
 /// Looks at a place where a work directory was.
 ///
 /// # Errors
 /// When it is there and cannot be read.
 pub fn find(dir: &Utf8Path) -> Result<Found, WorkspaceError> {
-    // Names of work directories can be guessed: one that somebody else has put there is none.
+    // Names of work directories can be guessed, and what somebody else has put there is not looked into. The run may have
+    // worked as another user all the same.
     match fs::symlink_metadata(dir) {
-        Ok(found) if found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() && is_private(found.mode()) => {}
-        _ => return Ok(Found::Nothing),
+        Ok(found) if !found.is_dir() => return Ok(Found::Nothing),
+        Ok(found) if found.uid() != nix::unistd::geteuid().as_raw() => {
+            return Ok(Found::Closed(Closed::OfUser(found.uid())));
+        }
+        Ok(found) if found.mode() & OTHERS_WRITE != 0 => {
+            return Ok(Found::Closed(Closed::Writable(found.mode() & PERMISSIONS)));
+        }
+        Ok(_) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Found::Nothing);
+        }
+        Err(error) => return Err(WorkspaceError::io("look at", dir, error)),
     }
     let path = dir.join(OWNER);
     let failed = |error| WorkspaceError::io("read", &path, error);
@@ -177,12 +216,12 @@ pub fn find(dir: &Utf8Path) -> Result<Found, WorkspaceError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => return Err(failed(error)),
     };
-    // One that was cut off while it was written belongs to nobody who could be asked.
+    // One that was cut off while it was written may be that of any run.
     match serde_json::from_slice::<Note>(&text) {
         Ok(note) if note.state.starts_with(dir) && note.errored.as_ref().is_none_or(|path| path.starts_with(dir)) => {
             Ok(Found::Left(LeftBehind { dir: dir.to_owned(), note, _lock: file }))
         }
-        _ => Ok(Found::Nothing),
+        _ => Ok(Found::Closed(Closed::Unclear)),
     }
 }
 
@@ -219,8 +258,9 @@ pub fn this_host() -> Host {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown, symlink};
 
+    use super::super::empty;
     use super::*;
 
     /// A directory as kl makes one, in a temporary one.
@@ -267,11 +307,43 @@ mod tests {
         let link = dir.with_file_name("kl-link");
         symlink(&dir, &link).unwrap();
         assert!(matches!(find(&link).unwrap(), Found::Nothing));
+        // That others may read what is theirs by now changes nothing.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(find(&dir).unwrap(), Found::Left(_)));
         // A state elsewhere is none of this directory's.
         let foreign = Note { state: "/etc/passwd".into(), ..Note::default() };
         fs::write(dir.join(OWNER), serde_json::to_vec(&foreign).unwrap()).unwrap();
-        assert!(matches!(find(&dir).unwrap(), Found::Nothing));
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(find(&dir).unwrap(), Found::Nothing));
+        assert!(matches!(find(&dir).unwrap(), Found::Closed(Closed::Unclear)));
+        fs::write(dir.join(OWNER), b"{\"sta").unwrap();
+        assert!(matches!(find(&dir).unwrap(), Found::Closed(Closed::Unclear)));
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o720)).unwrap();
+        assert!(matches!(find(&dir).unwrap(), Found::Closed(Closed::Writable(0o720))));
+        assert!(left_in(dir.parent().unwrap()).is_empty());
+        // Only root can give a directory away.
+        if nix::unistd::geteuid().is_root() {
+            chown(&dir, Some(12_345), None).unwrap();
+            assert!(matches!(find(&dir).unwrap(), Found::Closed(Closed::OfUser(12_345))));
+        }
+    }
+
+    #[test]
+    fn a_removal_that_is_cut_off_leaves_a_directory_that_is_found_again() {
+        let temp = tempfile::tempdir().unwrap();
+        let (dir, owner) = made(&temp);
+        drop(owner);
+        for name in ["a", "state", "z"] {
+            fs::create_dir(dir.join(name)).unwrap();
+            fs::write(dir.join(name).join("file"), "x").unwrap();
+            fs::write(dir.join(format!("{name}.file")), "x").unwrap();
+        }
+        // Cut off when it comes to `owner.json`, wherever that stands in the directory.
+        empty(&dir).unwrap();
+        let names = |dir: &Utf8Path| -> Vec<String> {
+            dir.read_dir_utf8().unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect()
+        };
+        assert_eq!(names(&dir), [OWNER]);
+        let Found::Left(left) = find(&dir).unwrap() else { panic!("it is found again") };
+        left.remove().unwrap();
+        assert!(!dir.exists());
     }
 }

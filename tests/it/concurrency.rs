@@ -17,6 +17,7 @@ on_both_databases!(
     of_overlapping_applies_one_commits_and_the_others_say_who_holds_what,
     readers_of_the_same_row_go_beside_each_other,
     waiters_get_their_turn_in_order_of_arrival_and_a_dead_one_holds_up_nobody,
+    of_two_jobs_of_one_spec_the_one_that_waits_finds_it_applied,
     what_was_refused_is_told_by_what_is_in_the_way_today,
     disjoint_first_writers_of_an_empty_state_share_one_lineage,
     of_overlapping_first_writers_the_second_creates_nothing,
@@ -212,6 +213,31 @@ fn waiters_get_their_turn_in_order_of_arrival_and_a_dead_one_holds_up_nobody(dat
     let run = runs(database, "waiting").remove(0);
     drop(site.kl().args(["abort", &run]).exits(0));
     assert_tidy(database, 4);
+}
+
+fn of_two_jobs_of_one_spec_the_one_that_waits_finds_it_applied(database: &Database) {
+    let site = Site::on(database);
+    // Planned again, this is always another replacement: whoever went on would make it twice.
+    site.write("live/main.tf", &CHAIN.replace("[var.value]", "[var.value, timestamp()]"));
+    let gates = Gates::new(&site);
+    let var = format!("--var={}", gates.var());
+    drop(site.kl().args(["apply", "live", &var]).exits(0));
+    let spec = site.path("spec.json").into_string();
+    drop(site.kl().args(["plan", "live", &var, "--var=value=2", "--out", &spec]).exits(0));
+    gates.close("apply");
+    let apply = || {
+        let kl = site.kl().args(["apply", &spec, "--dir", "live", &var, "--var=value=2", "--accept-values"]);
+        kl.args(["--wait", "1m"]).spawn()
+    };
+    let first = apply();
+    gates.reached("apply");
+    let second = apply();
+    wait_for_runs(database, "waiting", 1);
+    gates.open("apply");
+    drop(first.exits(0));
+    let said = second.exits(0).stdout;
+    assert!(said.contains("the spec was already applied, and committed as serial 2"), "{said}");
+    assert_tidy(database, 2);
 }
 
 fn what_was_refused_is_told_by_what_is_in_the_way_today(database: &Database) {

@@ -14,6 +14,8 @@ use kl_runner::workspace::{Workspace, WorkspaceRequest};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::harness::terraform::GO;
+
 /// Directories of one test, removed at its end.
 pub(crate) struct Lab {
     temp: TempDir,
@@ -84,7 +86,8 @@ impl Lab {
 
 /// The test's environment without Terraform's variables.
 pub(crate) fn environment() -> Environment {
-    std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("TF_")).collect()
+    let inherited = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("TF_"));
+    inherited.chain(GO.map(|(name, value)| (name.into(), value.into()))).collect()
 }
 
 /// The test's environment with these variables.

@@ -15,6 +15,7 @@ const MAY_HOLD_VALUES: [(&str, &str); 2] = [("resource_bodies", "body"), ("run_c
 on_both_databases!(
     no_sensitive_value_leaves_the_state,
     a_sensitive_value_in_a_message_of_terraform_is_masked,
+    what_a_message_makes_of_a_sensitive_value_is_masked_too,
     what_a_provisioner_said_is_shown_to_its_caller_alone
 );
 
@@ -191,6 +192,52 @@ fn no_sensitive_value_leaves_the_state(database: &Database) {
     let bodies = format!("SELECT count(*) FROM resource_bodies WHERE body LIKE '%{CANARY}%'");
     assert_ne!(database.value(&bodies), Some("0".into()));
     assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// A text whose line break is cut off with what stands last, one in lines, one that `jsonencode` escapes, and a number.
+fn what_a_message_makes_of_a_sensitive_value_is_masked_too(database: &Database) {
+    let site = Site::on(database);
+    let config = r#"
+variable "ended" {
+  type      = string
+  sensitive = true
+}
+variable "lines" {
+  type      = string
+  sensitive = true
+}
+variable "signs" {
+  type      = string
+  sensitive = true
+}
+variable "number" {
+  type      = number
+  sensitive = true
+}
+resource "terraform_data" "a" {
+  provisioner "local-exec" {
+    command = "printf 'is open: %s %s\\n%s\\n%s' \"$NUMBER\" \"$SIGNS\" \"$LINES_\" \"$ENDED\"; exit 3"
+    environment = {
+      NUMBER = var.number
+      SIGNS  = jsonencode({ x = var.signs })
+      LINES_ = var.lines
+      ENDED  = var.ended
+    }
+  }
+}
+"#;
+    site.write("live/main.tf", config);
+    let given = format!(
+        "ended = \"{CANARY}-ended\\n\"\nlines = \"{CANARY}-1\\n  {CANARY}-2\\n\"\nsigns = \"<{CANARY}>&\"\nnumber = 5392817\n"
+    );
+    site.write("live/terraform.tfvars", &given);
+    let said = site.kl().args(["apply", "live", "--auto-approve", "-vvv"]).exits(1).stderr;
+    assert!(said.contains("is open: (sensitive value) {\"x\":\"(sensitive value)\"}"), "{said}");
+    assert!(!said.contains("5392817"), "{said}");
+    assert_no_canary("what was said", &said);
+    for (place, text) in texts(database) {
+        assert_no_canary(&place, &text);
+    }
 }
 
 /// Nobody can know whether it is a secret: the person who ran it sees it, and it is kept nowhere.

@@ -11,6 +11,8 @@ use crate::stage::{CHAIN, Gates, assert_tidy, wait_for_runs};
 on_both_databases!(
     what_is_imported_is_pulled_again_number_by_number,
     documents_that_cannot_be_read_are_refused_and_touch_nothing,
+    nothing_is_imported_of_nothing,
+    what_is_only_in_another_order_is_no_change,
     an_import_goes_forward_within_its_lineage_only,
     an_import_takes_nothing_back_unasked,
     an_import_beside_a_live_run_is_refused_with_its_holder,
@@ -133,6 +135,10 @@ fn documents_that_cannot_be_read_are_refused_and_touch_nothing(database: &Databa
         (r#"{"format_version":"1.0","terraform_version":"1.11.4","values":{}}"#, "cannot be imported"),
         (&DOCUMENT.replace("\"managed\"", "\"imaginary\""), "cannot be imported"),
         (&DOCUMENT.replace("\"serial\": 7", "\"serial\": -7"), "cannot be imported"),
+        (&DOCUMENT.replace("\"serial\": 7", "\"serial\": 7, \"serial\": 8"), "\"serial\" stands twice"),
+        (&DOCUMENT.replace("\"aaaa\"", "\"aa\\u0000\""), "\"lineage\" of the state document has a control character"),
+        (&DOCUMENT.replace("provider[", "supplier["), "is not a provider's address"),
+        (&DOCUMENT.replace("\"schema_version\": 0", "\"status\": \"weird\""), "is not empty or \"tainted\""),
         (&DOCUMENT.replace("\"name\": \"r\"", "\"name\": \"not a name\""), "cannot be imported"),
     ];
     for (text, part) in cases {
@@ -151,10 +157,55 @@ fn documents_that_cannot_be_read_are_refused_and_touch_nothing(database: &Databa
         Backend::Sqlite => drop(site.kl().args(["status"]).exits(3)),
         Backend::Postgres => assert_eq!(database.value("SELECT count(*) FROM states"), Some("0".into())),
     }
-    // An empty file is an empty state.
-    import(&site, "", 0);
-    let empty: Value = serde_json::from_str(&pull(&site)).unwrap();
-    assert_eq!(empty["resources"], json!([]));
+}
+
+/// What a pull in the wrong directory or workspace gives would take the name for good.
+fn nothing_is_imported_of_nothing(database: &Database) {
+    let site = site(database);
+    let none = || database.value("SELECT count(*) FROM states").is_none_or(|count| count == "0");
+    for nothing in ["", r#"{"version":4}"#] {
+        let said = import(&site, nothing, 3);
+        assert!(said.contains("the document is empty") && said.contains("the right directory and workspace"), "{said}");
+        assert!(none(), "{nothing}");
+    }
+    // The right one gets in then.
+    import(&site, DOCUMENT, 0);
+    assert!(pull(&site).contains("\"lineage\": \"aaaa\""), "{}", pull(&site));
+}
+
+/// As Terraform writes it each time.
+fn what_is_only_in_another_order_is_no_change(database: &Database) {
+    let site = site(database);
+    let with = |serial: u64, [one, other]: [&str; 2]| {
+        let path = |name: &str| format!(r#"[{{ "type": "get_attr", "value": "{name}" }}]"#);
+        let sensitive = format!("[{}, {}]", path(one), path(other));
+        document("aaaa", serial).replace(r#"[[{ "type": "get_attr", "value": "id" }]]"#, &sensitive)
+    };
+    let opened = |serial: u64| {
+        database.value(&format!("SELECT rows_opened + rows_closed FROM state_versions WHERE serial = {serial}"))
+    };
+    import(&site, &with(7, ["id", "input"]), 0);
+    import(&site, &with(9, ["input", "id"]), 0);
+    assert_eq!(opened(9), Some("0".into()));
+    // The same through HTTP, and what has changed meanwhile is changed.
+    let document = |serial: u64, order: [&str; 2], secret: &str| {
+        let path = site.path(format!("document-{serial}"));
+        fs::write(&path, with(serial, order).replace("hunter2", secret)).unwrap();
+        path.into_string()
+    };
+    let first = document(10, ["input", "id"], "hunter2");
+    let second = document(11, ["id", "input"], "hunter3");
+    let third = document(12, ["input", "id"], "hunter3");
+    let script = format!(
+        "ask() {{ curl -sf -u kl:$TF_HTTP_PASSWORD -X \"$@\"; }}; lock='{{\"ID\":\"one\"}}'; set -e; ask LOCK -d $lock $TF_HTTP_ADDRESS
+         for it in {first} {second} {third} {third}; do ask POST --data-binary @$it \"$TF_HTTP_ADDRESS?ID=one\"; done
+         ask UNLOCK -d $lock $TF_HTTP_ADDRESS"
+    );
+    drop(site.kl().args(["exec", "--dir", "live", "--", "sh", "-c", &script]).exits(0));
+    assert_eq!([10, 11, 12].map(opened), [Some("0".into()), Some("2".into()), Some("0".into())]);
+    // So it is no reason to refuse an import that has what was done since the last one.
+    import(&site, &with(20, ["id", "input"]).replace("hunter2", "hunter3"), 0);
+    assert_eq!(opened(20), Some("0".into()));
 }
 
 fn an_import_goes_forward_within_its_lineage_only(database: &Database) {
@@ -166,7 +217,7 @@ fn an_import_goes_forward_within_its_lineage_only(database: &Database) {
     assert!(said.contains("is at serial 7, and the document at serial 6"), "{said}");
     // What a pull from the wrong place gives.
     let said = import(&site, "", 3);
-    assert!(said.contains("the document is empty") && said.contains("is at serial 7"), "{said}");
+    assert!(said.contains("the document is empty") && said.contains("nothing was imported"), "{said}");
     let other = document("aaaa", 7).replace("hunter2", "hunter3");
     let said = import(&site, &other, 3);
     assert!(said.contains("has another content at serial 7 than the document"), "{said}");

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use camino::Utf8PathBuf;
 use kl_runner::terraform::{PlanRequest, Stop, TerraformError};
-use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Lab, dirs, environment};
 
@@ -22,8 +21,11 @@ fn real_terraform() -> Utf8PathBuf {
     Utf8PathBuf::from_path_buf(found.expect("the tests need Terraform on PATH")).unwrap()
 }
 
+/// With this grace as soon as it is asked.
 fn stop(grace: Duration) -> Stop {
-    Stop { interrupt: CancellationToken::new(), kill: CancellationToken::new(), hurry: CancellationToken::new(), grace }
+    let stop = Stop { grace, ..Stop::never() };
+    stop.soon.cancel();
+    stop
 }
 
 /// A stand-in that answers `version` and otherwise does something.

@@ -10,6 +10,7 @@ on_both_databases!(
     a_provider_is_selected_locked_and_its_private_data_kept,
     drift_is_taken_over_row_by_row,
     drift_outside_the_write_set_is_left_alone,
+    drift_that_makes_another_plan_is_named_as_its_reason,
     a_refresh_yields_to_whoever_holds_the_row,
     an_apply_that_fails_half_way_is_recovered,
     a_provider_configuration_that_a_module_is_given_goes_with_its_rows,
@@ -102,6 +103,23 @@ fn drift_outside_the_write_set_is_left_alone(database: &Database) {
     assert!(shown.contains("\"one\"") && !shown.contains("edited by hand"), "{shown}");
     let events = database.value("SELECT count(*) FROM run_events WHERE kind = 'drift_observed'");
     assert_eq!(events, Some("1".into()));
+}
+
+fn drift_that_makes_another_plan_is_named_as_its_reason(database: &Database) {
+    needs("example/klt");
+    let site = site(database);
+    let config = |b: &str| required(KLT) + &file(&site, "a", "\"one\"") + &file(&site, "b", b);
+    site.write("live/main.tf", &config("\"one\""));
+    site.kl().args(["apply", "live", "--auto-approve"]).exits(0);
+    site.write("live/main.tf", &config("klt_file.a.id == \"\" ? \"none\" : \"two\""));
+    site.kl().args(["plan", "live"]).exits(0);
+    Object::at(site.path("objects/a.json")).edit("edited by hand");
+    let said = site.kl().args(["apply", "kl-plan.json"]).exits(4).stderr;
+    assert!(said.contains("changed outside Terraform: klt_file.a; `kl refresh` takes over"), "{said}");
+    let run = database.value("SELECT CAST(id AS text) FROM runs ORDER BY started_at DESC LIMIT 1").unwrap();
+    let told = site.kl().args(["explain", &run]).exits(0).stdout;
+    assert!(told.contains("Differs in reality, left alone (kl refresh takes it over): klt_file.a"), "{told}");
+    assert!(told.contains("Objects were changed outside Terraform") && !told.contains("by whom"), "{told}");
 }
 
 fn a_refresh_yields_to_whoever_holds_the_row(database: &Database) {

@@ -2,11 +2,13 @@
 
 use crate::harness::database::{Backend, Database, on};
 use crate::harness::site::Site;
+use crate::mishaps::{meets, mishaps, points, try_at_once};
 
 on_both_databases!(
     a_sound_database_says_so_and_a_broken_one_says_where,
     what_gc_removes_is_shown_first_and_can_be_read_no_more,
     a_plan_from_before_the_history_holds_no_longer,
+    a_removal_of_what_is_old_is_finished_whatever_interrupts_it,
 );
 
 fn resource(input: u32) -> String {
@@ -95,6 +97,37 @@ fn a_plan_from_before_the_history_holds_no_longer(database: &Database) {
     let said = site.kl().args(["apply", "kl-plan.json"]).exits(4).stderr;
     assert!(said.contains("the plan is from serial 0, and the history before serial 3 was removed"), "{said}");
     assert!(said.contains("plan again"), "{said}");
+}
+
+fn a_removal_of_what_is_old_is_finished_whatever_interrupts_it(database: &Database) {
+    let site = Site::on(database);
+    site.write("live/main.tf", "");
+    let state = |command: &str, name: &str| site.kl().args(["state", command, "live", "--state", name]);
+    let world = |name: &str| {
+        for serial in 1..=3 {
+            let document = format!(
+                r#"{{"version":4,"terraform_version":"1.11.4","serial":{serial},"lineage":"l","outputs":{{"o":{{"value":{serial},"type":"number"}}}},"resources":[]}}"#
+            );
+            let import = site.kl().args(["state", "import", "-", "--dir", "live", "--state", name]);
+            drop(import.stdin(document).exits(0));
+        }
+        state("pull", name).exits(0).stdout
+    };
+    let gc = || site.kl().args(["gc", "--older-than", "0s", "--keep-serials", "1", "--yes"]);
+    world("trace");
+    let points = points(gc(), 0);
+    // One after the other: what one has removed is not there for another one.
+    try_at_once(1, &mishaps(database, &points), |number, mishap| {
+        let name = format!("world-{number}");
+        let trunk = world(&name);
+        meets(gc(), mishap);
+        assert_eq!(state("pull", &name).exits(0).stdout, trunk, "{mishap}");
+        drop(gc().exits(0));
+        assert_eq!(state("pull", &name).exits(0).stdout, trunk, "{mishap}");
+        let said = state("pull", &name).args(["--serial", "1"]).exits(3).stderr;
+        assert!(said.contains("the history before serial 3 was removed"), "{mishap}: {said}");
+        assert!(gc().exits(0).stdout.contains("Nothing that is older than"), "{mishap}");
+    });
 }
 
 #[test]

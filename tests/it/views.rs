@@ -371,7 +371,7 @@ fn runs_are_explained(day: &Day, database: &Database) {
     );
     contains(
         &story(&alice),
-        &["✓ Committed exactly what was planned", "terraform_data.slow: ", "no other run held anything"],
+        &["✓ Committed exactly what was planned", "terraform_data.slow: ", "no other live run held anything"],
     );
     let refused = run(database, "bob", "conflict");
     // Who came while it held its rows is told by what they have on their own record.

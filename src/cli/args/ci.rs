@@ -54,7 +54,7 @@ pub struct CiApplyArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "described by its type")]
     pub reserve: ReserveArgs,
-    /// Ask Terraform to stop after so long, for each project
+    /// Ask Terraform to stop after so long, for each project, and cut it off when it has not come to its end two minutes later
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     pub timeout: Option<Duration>,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub struct CiCheckArgs {
 /// `kl ci finish`.
 #[derive(Debug, Args)]
 pub struct CiFinishArgs {
-    /// Wait for so long for a Terraform that goes on alone
+    /// Wait for so long for a Terraform that goes on alone, and for a database that is away
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     pub wait: Duration,
     #[command(flatten)]

@@ -7,14 +7,14 @@ use camino::Utf8PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::ActorArgs;
-use super::value::lifetime;
+use super::value::{lifetime, socket};
 use crate::domain::token::{Role, StatePattern, TokenName};
 
 /// `kl serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// The address to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = socket)]
     pub listen: SocketAddr,
     /// Listen on the socket that is the standard input, as systemd hands it over (`StandardInput=socket`): it stays open
     /// while the server restarts

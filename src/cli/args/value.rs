@@ -1,5 +1,6 @@
 //! Values on the command line that are more than words.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
@@ -102,4 +103,30 @@ pub(super) fn lease(text: &str) -> Result<Duration, String> {
         return Err("a lease lasts from 1s to 24h".to_owned());
     }
     Ok(lease)
+}
+
+/// Where to listen. Of names only the one that means the same everywhere is known.
+pub(super) fn socket(text: &str) -> Result<SocketAddr, String> {
+    let local = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    local.as_deref().unwrap_or(text).parse().map_err(|_| {
+        "an IP address and a port are wanted, as 127.0.0.1:8443, [::1]:8443, or 0.0.0.0:8443 for all addresses"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_to_listen_is_an_address_or_this_machine() {
+        for (text, address) in
+            [("127.0.0.1:80", "127.0.0.1:80"), ("[::1]:0", "[::1]:0"), ("localhost:7814", "127.0.0.1:7814")]
+        {
+            assert_eq!(socket(text), Ok(address.parse().unwrap()), "{text}");
+        }
+        for text in ["", "8443", ":8443", "localhost", "localhost:", "localhost:99999", "kl.example.com:8443"] {
+            assert!(socket(text).unwrap_err().contains("as 127.0.0.1:8443"), "{text}");
+        }
+    }
 }

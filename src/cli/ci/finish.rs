@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -42,14 +43,24 @@ pub(super) async fn run(job: &Job<'_>, args: &CiFinishArgs) -> Result<Exit, KlEr
         )
         .hint("outside CI, `kl status` shows dead runs and `kl abort RUN` ends them"));
     }
-    let Memory::Open(store) = job.memory().await? else {
+    let until = Instant::now() + args.wait;
+    // Nobody may come to this machine after this command: a database that is away is waited for.
+    let memory = match job.memory_in_time(args.wait).await {
+        Ok(memory) => memory,
+        Err(error) => return Err(only_record(error).await),
+    };
+    let Memory::Open(store) = memory else {
         job.session.out.say("Nothing was left: there is no database.");
         return Ok(Exit::Done);
     };
-    let ctx = job.caller(None, None).with(store.clone());
+    let ctx = job.caller(None, None).with(store).patient(args.wait);
+    let store = ctx.store.clone();
     let mut report = Report { ended: Vec::new(), outcomes: Vec::new(), exit: Exit::Done };
-    let until = Instant::now() + args.wait;
-    for run in of_this_job(&*store, &job.ci.origin).await? {
+    let runs = match of_this_job(&*store, &job.ci.origin).await {
+        Ok(runs) => runs,
+        Err(error) => return Err(only_record(error).await),
+    };
+    for run in runs {
         // What cannot be done for one run must not keep the others from their end: the machine may be gone soon.
         if let Err(error) = one(job, &ctx, &run, until, &mut report).await {
             job.session.out.error_text(&error);
@@ -84,7 +95,11 @@ async fn of_this_job(store: &dyn Store, origin: &Origin) -> Result<Vec<Run>, KlE
 
 /// Ends one run, and tells of it.
 async fn one(job: &Job<'_>, ctx: &Context, run: &Run, until: Instant, report: &mut Report) -> Result<(), KlError> {
-    let remains = match in_time(ctx, run, until).await? {
+    let finished = match in_time(ctx, run, until).await {
+        Ok(finished) => finished,
+        Err(error) => return Err(only_record(error).await),
+    };
+    let remains = match finished {
         Finished::Working(error) if run.status.ended() => {
             let (word, run) = (run.status.word(), run.id);
             return Err(
@@ -103,6 +118,23 @@ async fn one(job: &Job<'_>, ctx: &Context, run: &Run, until: Instant, report: &m
     report.ended.push(json!({ "run": run.id, "quarantined": quarantined, "unknown": unknown }));
     report.outcomes.extend(note(job, &*ctx.store, run, &remains).await?);
     Ok(())
+}
+
+/// What to do where the store could not be told what the job's runs did.
+async fn only_record(error: KlError) -> KlError {
+    let dirs: Vec<String> = leftover::records_here().await.into_iter().map(Utf8PathBuf::into_string).collect();
+    let error = if dirs.is_empty() {
+        error.hint(
+            "should a run of this job have been cut off, its work directory (`kl-…` in TMPDIR) is the only record of what \
+             its terraform did: save it before this machine goes",
+        )
+    } else {
+        error.hint(format!(
+            "what terraform did is in the work directories on this machine only; save them before it goes: {}",
+            dirs.join(", ")
+        ))
+    };
+    error.hint("`kl ci finish` on this machine, in the same job, brings it into the database when that answers again")
 }
 
 /// Waits for a Terraform that goes on alone: what it finishes need not be looked for later.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::SecretString;
@@ -182,6 +183,11 @@ impl<'a> Job<'a> {
     /// The store, or the promise to make one.
     pub(super) async fn memory(&self) -> Result<Memory, KlError> {
         self.session.memory(&self.place).await
+    }
+
+    /// The same, with patience for a server that is away.
+    pub(super) async fn memory_in_time(&self, wait: Duration) -> Result<Memory, KlError> {
+        self.session.memory_in_time(&self.place, wait).await
     }
 
     /// Whether the user has said where the database is.

@@ -13,6 +13,9 @@ use crate::error::KlError;
 /// The settings of the backend that say where the state is.
 const ADDRESSES: [&str; 3] = ["address", "lock_address", "unlock_address"];
 
+/// Those that say how it is asked for, and by whom. With `DELETE` as its method, to unlock is to remove the state.
+const WAYS: [&str; 5] = ["lock_method", "unlock_method", "update_method", "username", "password"];
+
 /// Refuses a directory where Terraform would not find kl's state.
 pub(super) fn check(session: &Session, dir: &Utf8Path, line: &Line<'_>) -> Result<(), KlError> {
     // Errors in the configuration are Terraform's to tell.
@@ -52,11 +55,9 @@ fn files(dir: &Utf8Path) -> Result<Vec<(String, String)>, KlError> {
 
 fn check_backend(dir: &Utf8Path, module: &ModuleConfig) -> Result<(), KlError> {
     match module.backend.as_deref() {
-        Some("http") if module.backend_has_address => Err(KlError::usage(format!(
-            "the backend block in {dir} names an address of its own: its state would not be kl's"
-        ))
-        .hint("leave address, lock_address and unlock_address out; kl gives them in the environment")),
-        Some("http") => Ok(()),
+        Some("http") => refuse(&format!("the backend block in {dir}"), &kls(&module.backend_sets), |names| {
+            format!("leave {names} out; kl gives all of that in the environment")
+        }),
         found => {
             let found = found.map_or_else(|| "no backend".to_owned(), |kind| format!("the backend {kind:?}"));
             Err(KlError::usage(format!("the configuration in {dir} has {found}: its state would not be kl's"))
@@ -65,45 +66,66 @@ fn check_backend(dir: &Utf8Path, module: &ModuleConfig) -> Result<(), KlError> {
     }
 }
 
-/// Addresses on the command line, in the arguments that the environment adds to it, or in the files that these name.
+/// Which of these settings are for kl to give: each would count for more than the environment.
+fn kls(set: &[String]) -> Vec<&'static str> {
+    ADDRESSES.into_iter().chain(WAYS).filter(|name| set.iter().any(|set| set == name)).collect()
+}
+
+fn refuse(who: &str, names: &[&str], hint: impl Fn(&str) -> String) -> Result<(), KlError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let why = if names.iter().any(|name| ADDRESSES.contains(name)) {
+        "the state would not be kl's"
+    } else {
+        "kl's backend would not be asked as it has to be"
+    };
+    let names = names.join(", ");
+    Err(KlError::usage(format!("{who} sets {names}, which counts for more than what kl gives: {why}"))
+        .hint(hint(&names)))
+}
+
+/// Such settings on the command line, in the arguments that the environment adds to it, or in the files that these name.
 fn check_settings(dir: &Utf8Path, line: &Line<'_>) -> Result<(), KlError> {
     for setting in &line.backend_config {
-        let (names, what) = match setting.split_once('=') {
-            Some((name, _)) => (ADDRESSES.contains(&name.trim()), "-backend-config names".to_owned()),
-            None => (holds_address(&dir.join(setting)), format!("-backend-config={setting}: the file names")),
+        let (sets, who) = match setting.split_once('=') {
+            Some((name, _)) => (vec![name.trim().to_owned()], "-backend-config".to_owned()),
+            None => (settings_in(&dir.join(setting)), format!("-backend-config={setting}: the file")),
         };
-        if names {
-            return Err(KlError::usage(format!("{what} an address: the state would not be kl's"))
-                .hint("leave it out, also of TF_CLI_ARGS_init; kl gives the addresses in the environment"));
-        }
+        refuse(&who, &kls(&sets), |names| {
+            format!("leave {names} out, also of TF_CLI_ARGS_init; kl gives all of that in the environment")
+        })?;
     }
     Ok(())
 }
 
-/// Whether a file with settings of the backend says where the state is. It reads as the inside of a backend's block.
-fn holds_address(file: &Utf8Path) -> bool {
+/// What a file with settings of the backend sets. It reads as the inside of a backend's block.
+fn settings_in(file: &Utf8Path) -> Vec<String> {
     // One that cannot be read is Terraform's to tell.
-    let Ok(bytes) = bounded::file(file, MAX_TEXT) else { return false };
+    let Ok(bytes) = bounded::file(file, MAX_TEXT) else { return Vec::new() };
     let text = String::from_utf8_lossy(&bytes);
     let whole = if file.extension() == Some("json") {
         ("main.tf.json".to_owned(), format!("{{\"terraform\":{{\"backend\":{{\"http\":{text}}}}}}}"))
     } else {
         ("main.tf".to_owned(), format!("terraform {{\nbackend \"http\" {{\n{text}\n}}\n}}\n"))
     };
-    configuration::read(&[whole]).is_ok_and(|module| module.backend_has_address)
+    configuration::read(&[whole]).map(|module| module.backend_sets).unwrap_or_default()
 }
 
-/// An address from an earlier `terraform init -backend-config=address=…` counts for more than the environment.
+/// What an earlier `terraform init -backend-config=address=…` was told counts for more than the environment.
 fn check_earlier_init(session: &Session, dir: &Utf8Path) -> Result<(), KlError> {
     let known = data_dir(session, dir).join("terraform.tfstate");
     let text = bounded::file(&known, MAX_TEXT).unwrap_or_default();
     let known: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    let address = |name: &str| known["backend"]["config"][name].as_str().is_some_and(|text| !text.is_empty());
-    if known["backend"]["type"] == "http" && ADDRESSES.into_iter().any(address) {
-        return Err(KlError::usage(format!(
-            "an earlier init in {dir} has given the backend an address of its own: the state would not be kl's"
-        ))
-        .hint("`kl exec -- terraform init -reconfigure` forgets it; `kl state adopt` brings that state in before"));
+    if known["backend"]["type"] != "http" {
+        return Ok(());
     }
-    Ok(())
+    let config = known["backend"]["config"].as_object();
+    let set = config.into_iter().flatten().filter(|(_, value)| value.as_str().is_some_and(|text| !text.is_empty()));
+    let set: Vec<String> = set.map(|(name, _)| name.clone()).collect();
+    refuse(&format!("an earlier init in {dir}"), &kls(&set), |names| {
+        format!(
+            "`kl exec -- terraform init -reconfigure` forgets {names}; `kl state adopt` brings in before what lies at another address"
+        )
+    })
 }

@@ -37,8 +37,8 @@ pub(super) async fn told(
         Errored::Overtaken { serial, stands, undone } => {
             let undone = undone.map(|undone| format!(", which it does not have: {undone}")).unwrap_or_default();
             Some(format!(
-                "{what}, at serial {serial}; others have gone on since, to serial {stands}{undone}. Do not push it: with -force or \
-                 without, that would take back what they did. Compare it with `kl state pull`, and bring in what it alone has \
+                "{what}, at serial {serial}; others have gone on since, to serial {stands}{undone}. Do not push it: where \
+                 that is not refused, with -force or without, it would take back what they did. Compare it with `kl state pull`, and bring in what it alone has \
                  (`import` blocks); where it is right as a whole, `kl state import errored.tfstate --over {stands}` there takes it as \
                  the next version. Then remove the file"
             ))
@@ -46,13 +46,22 @@ pub(super) async fn told(
         Errored::Known => {
             Some(format!("errored.tfstate in {dir} holds nothing that the state does not have: remove the file"))
         }
-        Errored::Foreign { has, given } => {
-            let given = given.map_or_else(|| "none".to_owned(), |given| given.to_string());
+        Errored::Unbegun { stands, alone } => {
+            let alone = alone.map_or_else(
+                || "compare it with `kl state pull`".to_owned(),
+                |alone| format!("bring in what it alone has with `import` blocks: {alone}"),
+            );
             Some(format!(
-                "{what}, and that is another one: it has lineage {given}, and the state {:?} has lineage {has}",
-                name.as_str()
+                "{what}. It is of a first apply, and others have begun the state since, now at serial {stands}: do not push it, \
+                 which is refused; {alone}. Then remove the file"
             ))
         }
+        Errored::Foreign { has, given } => Some(format!(
+            "{what}, and that is another one: it has lineage {given}, and the state {:?} has lineage {has}. Do not push it \
+             here. With the --state or --workspace that it was made with, kl compares it with that state; \
+             `kl state import errored.tfstate --state NAME` keeps it under a name of its own. Then remove the file",
+            name.as_str()
+        )),
         Errored::Unreadable(why) => Some(format!(
             "{what}, and cannot be read ({why}): look at the provider for what that terraform did, then remove the file"
         )),

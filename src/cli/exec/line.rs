@@ -58,7 +58,7 @@ impl<'a> Line<'a> {
         let (program, rest) =
             command.split_first().map_or((OsStr::new(""), command), |(one, rest)| (one.as_os_str(), rest));
         let program = Utf8Path::from_path(program.as_ref()).and_then(Utf8Path::file_name).unwrap_or_default();
-        let terraform = program.contains("terraform") || program.contains("tofu");
+        let terraform = is_terraform(program);
         let words = || rest.iter().filter_map(|word| word.to_str());
         let mut plain = words().filter(|word| !word.starts_with('-'));
         let verb = plain.next().filter(|_| terraform);
@@ -101,6 +101,11 @@ impl<'a> Line<'a> {
             unlocked: verb.filter(|_| unlocked),
         }
     }
+}
+
+/// Whether a program of this name is Terraform or OpenTofu.
+pub(super) fn is_terraform(program: &str) -> bool {
+    program.contains("terraform") || program.contains("tofu")
 }
 
 /// A word of a variable without its quotes.

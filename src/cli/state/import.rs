@@ -48,7 +48,7 @@ async fn read(session: &Session, args: &ImportArgs) -> Result<StateDocument, KlE
     let what = if args.file == "-" { "standard input" } else { args.file.as_str() };
     let text =
         String::from_utf8(bytes).map_err(|_| KlError::usage(format!("{what} is not a state: it is not text")))?;
-    document::read(&text).map_err(|error| {
+    document::read_sound(&text).map_err(|error| {
         let kl = KlError::from(error);
         KlError::usage(format!("{what} cannot be imported: {}", kl.chain())).hint("nothing was changed")
     })

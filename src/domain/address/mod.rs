@@ -6,6 +6,7 @@
 mod parse;
 mod pattern;
 mod print;
+mod provider;
 mod scope;
 mod target;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use parse::ParseAddressError;
 pub use pattern::{ModuleScope, Pattern};
 pub use print::quoted;
+pub use provider::{is_dependency, is_provider};
 pub use scope::{ConfigAddress, ConfigModule};
 pub use target::Target;
 

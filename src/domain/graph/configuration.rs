@@ -187,8 +187,8 @@ pub struct ModuleConfig {
     pub has_backend: bool,
     /// Where that says that the state is: the kind of the backend, or `cloud`. The last one counts.
     pub backend: Option<String>,
-    /// Whether that block names an address itself, as `backend "http"` may.
-    pub backend_has_address: bool,
+    /// The names of what that block sets itself.
+    pub backend_sets: Vec<String>,
 }
 
 impl Step {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::action::Action;
 use super::fingerprint::{DigestKey, Fingerprint, covered};
 use super::footprint::{EntryName, Footprint, footprint};
 use super::plan_json::{PlanError, PlanJson};
@@ -125,16 +126,25 @@ fn compare_objects(reviewed: &Objects<'_>, found: &[WriteEntry], out: &mut Vec<D
     let now: Objects<'_> = found.iter().map(|entry| ((&entry.address, entry.deposed.as_deref()), entry)).collect();
     for (name, entry) in reviewed {
         match now.get(name) {
-            None => out.push(shape(entry, format!("was to {}, now nothing is planned", entry.actions))),
+            None => out.push(shape(entry, format!("was to {}, now nothing is planned", meant(entry)))),
             Some(other) => out.extend(compare_entry(entry, other)),
         }
     }
     for (name, entry) in &now {
         if !reviewed.contains_key(name) {
-            out.push(shape(entry, format!("not in the reviewed plan: {}", entry.actions)));
+            out.push(shape(entry, format!("not in the reviewed plan: {}", meant(entry))));
         }
     }
     out.sort_by(|a, b| a.at.cmp(&b.at));
+}
+
+/// What is to be done with an object, also where nothing but the state is to change.
+fn meant(entry: &WriteEntry) -> String {
+    match (&entry.moved_from, entry.actions) {
+        (Some(from), Action::NoOp) => format!("move from {from}"),
+        (None, Action::NoOp) if entry.import_id.is_some() => "import".to_owned(),
+        (_, action) => action.to_string(),
+    }
 }
 
 fn shape(entry: &WriteEntry, what: String) -> Difference {

@@ -25,6 +25,8 @@ pub struct Done {
     pub begun: BTreeSet<String>,
     /// The newest serial that they made, and the run that made it.
     pub last: Option<(Serial, Option<RunId>)>,
+    /// Whether a recovery made that one, and not an apply that came to its end.
+    pub recovered: bool,
 }
 
 impl Done {

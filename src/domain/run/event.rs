@@ -121,10 +121,13 @@ pub enum RunEvent {
         /// The other live runs, and why each can go on beside this one.
         beside: Vec<Neighbour>,
     },
-    /// Reservations of a run whose lease had ended were taken.
+    /// Reservations of a run whose lease had ended were in the way, and were taken from it.
     Reclaimed {
         /// The run that lost them.
         from: RunId,
+        /// Whether this run did not get them either: others were in the way, or what that run left in quarantine.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        refused: bool,
     },
     /// How the slice was made.
     LaneChosen {
@@ -154,6 +157,20 @@ pub enum RunEvent {
         /// `identical`, `refined` or `values_differ`, as the rules allow.
         relation: String,
     },
+    /// Planning again gave other values of the same shape, which nobody had reviewed, and somebody let them pass
+    /// (`--accept-values`).
+    ValuesAccepted {
+        /// Who did.
+        by: Actor,
+    },
+    /// The command in which a plain Terraform ran has ended (`kl exec`).
+    CommandEnded {
+        /// Its exit code; none where a signal ended it.
+        code: Option<i32>,
+        /// The signal that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+    },
     /// The narrow lane was given up.
     FellBack {
         /// Why.
@@ -182,7 +199,8 @@ pub enum RunEvent {
         /// Whether it succeeded.
         success: bool,
     },
-    /// Rows outside the write set turned out to differ in reality; they were not committed.
+    /// Rows turned out to differ in reality: outside the write set, where they were not committed, or in an apply that was
+    /// refused as its plan was another one by then.
     DriftObserved {
         /// Their addresses.
         addresses: Vec<String>,
@@ -221,9 +239,12 @@ pub enum RunEvent {
     },
     /// The run no longer holds its reservations.
     LeaseLost {
-        /// Who has taken them; none where nobody did, and in older timelines.
+        /// Who has asked for them; none where nobody did, and in older timelines.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Holder>,
+        /// Whether they did not get them either.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        refused: bool,
     },
     /// What Terraform had done by then is kept with the run, for a recovery.
     CheckpointKept {

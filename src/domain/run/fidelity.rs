@@ -26,12 +26,21 @@ pub struct Fidelity {
     pub along: Vec<String>,
     /// Any other row that nobody planned to change.
     pub unplanned: Vec<String>,
+    /// Whether planning again gave other values than the reviewed ones, and they were accepted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub other_values: bool,
 }
 
 impl Fidelity {
     /// Whether the version is exactly what was planned.
     #[must_use]
     pub fn exact(&self) -> bool {
+        self.rows_exact() && !self.other_values
+    }
+
+    /// Whether the planned rows changed as planned, and no others, whatever their values.
+    #[must_use]
+    pub fn rows_exact(&self) -> bool {
         self.unchanged.is_empty() && self.otherwise.is_empty() && self.unplanned.is_empty()
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::domain::address::{Address, ConfigAddress};
+
 /// What was done at an address, of what has ended well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
@@ -55,10 +57,14 @@ pub enum ErrorSource {
 pub struct InFlight {
     /// What has begun and has no end yet, with its action.
     open: BTreeMap<String, String>,
+    /// The resources of which an object was made, and then provisioned.
+    provisioned: BTreeSet<ConfigAddress>,
     /// Among these, what has ended badly: whether the provider has answered is told only when the walk is over.
     errored: BTreeSet<String>,
     /// What has ended: with which effect, where it ended well.
     finished: BTreeMap<String, Option<Effect>>,
+    /// How long it took, in whole seconds.
+    seconds: BTreeMap<String, u64>,
     /// Addresses that an error names.
     answered: BTreeSet<String>,
     /// A provider died before it had answered.
@@ -86,9 +92,28 @@ impl InFlight {
         }
     }
 
-    /// It ended with it well.
-    pub fn completed(&mut self, address: &str) {
+    /// A provisioner began to work on it.
+    pub fn provisions(&mut self, address: &str) {
+        let made = self.open.get(address).and_then(|action| Effect::of(action)) == Some(Effect::Created);
+        if let Some(resource) = resource(address).filter(|_| made) {
+            self.provisioned.insert(resource);
+        }
+    }
+
+    /// The objects that were being made and have provisioners: whether these have all come to their end is not known. One that
+    /// was not heard to begin with them is among these where another object of the same resource was.
+    pub fn half_made(&self) -> impl Iterator<Item = &str> {
+        let made = |(address, action): &(&String, &String)| {
+            Effect::of(action) == Some(Effect::Created)
+                && resource(address).is_some_and(|resource| self.provisioned.contains(&resource))
+        };
+        self.open.iter().filter(made).map(|(address, _)| address.as_str())
+    }
+
+    /// It ended with it well, after so many seconds.
+    pub fn completed(&mut self, address: &str, seconds: u64) {
         if let Some(action) = self.open.remove(address) {
+            self.seconds.insert(address.to_owned(), seconds);
             let effect = Effect::of(&action);
             let before = self.finished.get(address).copied().flatten();
             // What was created and whose predecessor is deleted after that is still a new object.
@@ -163,6 +188,12 @@ impl InFlight {
         self.finished.iter().filter_map(|(address, effect)| Some((address.as_str(), (*effect)?)))
     }
 
+    /// How many seconds the last action took that ended well at an address.
+    #[must_use]
+    pub fn seconds(&self, address: &str) -> Option<u64> {
+        self.seconds.get(address).copied()
+    }
+
     /// Whether nothing was ended so far.
     #[must_use]
     pub fn nothing_finished(&self) -> bool {
@@ -229,6 +260,11 @@ impl InFlight {
     }
 }
 
+/// The resource of an instance.
+fn resource(address: &str) -> Option<ConfigAddress> {
+    Address::parse(address).ok().map(|address| address.config())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,9 +285,9 @@ mod tests {
     fn what_was_ended_counts_as_open_when_no_state_has_it() {
         let mut in_flight = begun();
         assert!(in_flight.nothing_finished());
-        in_flight.completed("a.x");
-        in_flight.completed("a.y");
-        in_flight.completed("data.a.b");
+        in_flight.completed("a.x", 2);
+        in_flight.completed("a.y", 2);
+        in_flight.completed("data.a.b", 2);
         assert_eq!(open(&in_flight), ["a.z"]);
         let lost = in_flight.without_a_state(&BTreeSet::from(["a.x".to_owned()]));
         assert_eq!(open(&lost), ["a.y", "a.z"]);
@@ -300,11 +336,12 @@ mod tests {
         let mut in_flight = InFlight::default();
         for action in ["create", "delete"] {
             in_flight.began("a.x", action);
-            in_flight.completed("a.x");
+            in_flight.completed("a.x", 2);
         }
         assert_eq!(in_flight.effects().collect::<Vec<_>>(), [("a.x", Effect::Created)]);
+        assert_eq!((in_flight.seconds("a.x"), in_flight.seconds("a.y")), (Some(2), None));
         in_flight.began("a.y", "delete");
-        in_flight.completed("a.y");
+        in_flight.completed("a.y", 2);
         assert_eq!(in_flight.effects().collect::<Vec<_>>(), [("a.x", Effect::Created), ("a.y", Effect::Deleted)]);
         // The old one is gone, and what counts is whether there is a new one.
         in_flight.began("a.y", "create");
@@ -312,5 +349,21 @@ mod tests {
         in_flight.error_told(Some("a.y"), ErrorSource::Answer);
         in_flight.ended_by_itself(false);
         assert_eq!(in_flight.effects().collect::<Vec<_>>(), [("a.x", Effect::Created)]);
+    }
+
+    #[test]
+    fn an_object_is_half_made_until_its_provisioners_have_ended() {
+        let mut in_flight = InFlight::default();
+        for address in ["a.many[0]", "a.many[1]", "a.bare", "module.m[\"x\"].a.many[0]"] {
+            in_flight.began(address, "create");
+        }
+        in_flight.began("a.gone", "delete");
+        in_flight.provisions("a.gone");
+        assert_eq!(in_flight.half_made().count(), 0);
+        in_flight.provisions("a.many[0]");
+        // Of the second one the log does not tell yet that its provisioners have begun, but it has some.
+        assert_eq!(in_flight.half_made().collect::<Vec<_>>(), ["a.many[0]", "a.many[1]"]);
+        in_flight.completed("a.many[0]", 1);
+        assert_eq!(in_flight.half_made().collect::<Vec<_>>(), ["a.many[1]"]);
     }
 }

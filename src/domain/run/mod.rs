@@ -5,6 +5,7 @@ pub mod again;
 mod changed_row;
 pub mod event;
 pub mod fidelity;
+pub mod half_made;
 pub mod in_flight;
 pub mod unshown;
 pub mod workplace;

@@ -162,7 +162,7 @@ mod tests {
         let mut in_flight = InFlight::default();
         for (address, action) in done {
             in_flight.began(address, action);
-            in_flight.completed(address);
+            in_flight.completed(address, 0);
         }
         in_flight
     }

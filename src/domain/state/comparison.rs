@@ -1,6 +1,9 @@
 //! Two contents of a state side by side: what was created, changed, moved and removed, with the paths of attributes that
 //! differ.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
@@ -27,7 +30,7 @@ pub struct Difference {
 /// An attribute that differs. Values are JSON text, masked where either side is sensitive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttributeDifference {
-    /// Its path, as `tags.Name`; `(metadata)` for what is no attribute, as dependencies.
+    /// Its path, as `tags.Name`; in parentheses for what is no attribute, as `(dependencies)`.
     pub path: String,
     /// Before; none where there was none.
     pub before: Option<String>,
@@ -188,7 +191,45 @@ fn attributes(body: &Json) -> Option<&Json> {
     instances.first()?.get("attributes")
 }
 
-/// The attributes in which two contents of one row differ. A difference outside of them is `(metadata)`.
+/// What stands beside the attributes of an instance, and is told also where attributes differ. Other members are told where
+/// nothing else differs: they follow the attributes, as `sensitive_attributes` does.
+const BESIDE: [(&str, &str); 4] = [
+    ("provider", "(provider)"),
+    ("dependencies", "(dependencies)"),
+    ("schema_version", "(metadata)"),
+    ("private", "(metadata)"),
+];
+
+/// How an object differs in what is none of its attributes.
+fn beside(old: &Json, new: &Json) -> Vec<&'static str> {
+    fn instance(body: &Json) -> Option<&Json> {
+        let Json::Array(instances) = body.get("instances")? else { return None };
+        instances.first()
+    }
+    let (Some(old_one), Some(new_one)) = (instance(old), instance(new)) else { return Vec::new() };
+    let mut found = Vec::new();
+    let tainted = |one: &Json| one.get("status").and_then(Json::as_str) == Some("tainted");
+    match (tainted(old_one), tainted(new_one)) {
+        (false, true) => found.push("(tainted)"),
+        (true, false) => found.push("(no longer tainted)"),
+        _ => {}
+    }
+    for (name, told) in BESIDE {
+        // The provider is the resource's; OpenTofu has it at the instance where they differ.
+        let of = |block: &Json, one: &Json| {
+            let own = one.get(name).or_else(|| block.get(name));
+            // Null is as good as nothing.
+            own.filter(|value| **value != Json::Null).map(Json::canonical)
+        };
+        if of(old, old_one) != of(new, new_one) && !found.contains(&told) {
+            found.push(told);
+        }
+    }
+    found
+}
+
+/// The attributes in which two contents of one row differ. Differences outside of them are called `(tainted)`,
+/// `(no longer tainted)`, `(provider)`, `(dependencies)`, and all others `(metadata)`.
 #[must_use]
 pub fn differing(before: &Body, after: &Body) -> Vec<AttributeDifference> {
     if before.hash() == after.hash() {
@@ -209,6 +250,9 @@ pub fn differing(before: &Body, after: &Body) -> Vec<AttributeDifference> {
     };
     let mut found = Vec::new();
     walk(String::new(), sides[0], sides[1], &mut found);
+    if attributes(&old).is_some() && attributes(&new).is_some() {
+        found.extend(beside(&old, &new).into_iter().map(note));
+    }
     if found.is_empty() {
         found.push(note("(metadata)"));
     }
@@ -288,118 +332,4 @@ fn text(side: Side<'_>, secret: bool) -> Option<String> {
     side.value?;
     let mask = Json::String(MASK.to_owned());
     Some(if secret { &mask } else { side.shown.unwrap_or(&mask) }.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::state::document;
-
-    fn rows(resources: &str) -> Vec<Row> {
-        let text = format!(
-            r#"{{"version":4,"serial":1,"lineage":"l","outputs":{{"o":{{"value":{{"a":1}},"type":"x"}}}},"resources":[{resources}]}}"#
-        );
-        document::read(&text).unwrap().rows
-    }
-
-    fn block(name: &str, attributes: &str) -> String {
-        format!(
-            r#"{{"mode":"managed","type":"t","name":"{name}","provider":"p","instances":[{{"attributes":{attributes}}}]}}"#
-        )
-    }
-
-    fn told(before: &[Row], after: &[Row], moves: &[(&str, &str)]) -> Vec<String> {
-        let moves =
-            moves.iter().map(|(from, to)| (Address::parse(from).unwrap(), Address::parse(to).unwrap())).collect();
-        let one = |difference: &Difference| {
-            let from = difference.moved_from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
-            let paths: Vec<&str> = difference.attributes.iter().map(|one| one.path.as_str()).collect();
-            format!("{} {}{from} {}", difference.touched.sign(), difference.key, paths.join(",")).trim_end().to_owned()
-        };
-        compare(before, after, &moves).iter().map(one).collect()
-    }
-
-    #[test]
-    fn created_changed_and_removed() {
-        let before = rows(&[block("a", r#"{"x":1,"t":{"n":1,"m":2}}"#), block("b", "{}")].join(","));
-        let after = rows(&[block("a", r#"{"x":1,"t":{"n":3,"m":2},"l":[1]}"#), block("c", "{}")].join(","));
-        assert_eq!(told(&before, &after, &[]), ["~ t.a l,t.n", "- t.b", "+ t.c"]);
-        assert_eq!(told(&before, &before, &[]), [] as [&str; 0]);
-    }
-
-    #[test]
-    fn a_move_on_record_is_no_end_and_no_beginning() {
-        let before = rows(&block("a", r#"{"x":1}"#));
-        let after = rows(&[block("a", r#"{"x":5}"#), block("b", r#"{"x":2}"#)].join(","));
-        assert_eq!(told(&before, &after, &[("t.a", "t.b")]), ["+ t.a", "~ t.b from t.a x"]);
-    }
-
-    #[test]
-    fn an_object_is_recognised_at_another_address_when_there_is_no_other_like_it() {
-        let before = rows(&block("a", r#"{"id":"i","x":1}"#));
-        assert_eq!(told(&before, &rows(&block("b", r#"{"x":1,"id":"i"}"#)), &[]), ["~ t.b from t.a"]);
-        let twins = [block("b", r#"{"id":"i","x":1}"#), block("c", r#"{"id":"i","x":1}"#)].join(",");
-        assert_eq!(told(&before, &rows(&twins), &[]), ["- t.a", "+ t.b", "+ t.c"]);
-        // Without an identity nothing is recognised.
-        assert_eq!(told(&rows(&block("a", "{}")), &rows(&block("b", "{}")), &[]), ["- t.a", "+ t.b"]);
-    }
-
-    #[test]
-    fn an_object_that_moved_and_changed_is_recognised_by_its_id() {
-        let before = rows(&[block("a", r#"{"id":"i","x":1}"#), block("b", r#"{"id":"j","x":1}"#)].join(","));
-        let after = rows(&[block("c", r#"{"id":"j","x":2}"#), block("d", r#"{"id":"i","x":1}"#)].join(","));
-        assert_eq!(told(&before, &after, &[]), ["~ t.c from t.b x", "~ t.d from t.a"]);
-        let before = rows(&block("a", r#"{"id":"i","x":1}"#));
-        // What is the same in everything comes first, and of two like it nobody knows which it was.
-        let rivals = [block("c", r#"{"id":"i","x":2}"#), block("d", r#"{"id":"i","x":1}"#)].join(",");
-        assert_eq!(told(&before, &rows(&rivals), &[]), ["+ t.c", "~ t.d from t.a"]);
-        let rivals = rivals.replace("\"x\":1", "\"x\":3");
-        assert_eq!(told(&before, &rows(&rivals), &[]), ["- t.a", "+ t.c", "+ t.d"]);
-        // Not by an id that is none, nor across types or providers.
-        for other in [
-            block("c", r#"{"id":"","x":2}"#),
-            block("c", r#"{"id":"i","x":2}"#).replace(r#""type":"t""#, r#""type":"u""#),
-            block("c", r#"{"id":"i","x":2}"#).replace(r#""provider":"p""#, r#""provider":"p.west""#),
-        ] {
-            let told = told(&before, &rows(&other), &[]);
-            assert_eq!(told.len(), 2, "{other}: {told:?}");
-        }
-    }
-
-    #[test]
-    fn a_version_has_moved_what_is_gone_here_and_new_there() {
-        let removed = rows(&[block("a", r#"{"id":"i","x":1}"#), block("b", r#"{"id":"j","x":1}"#)].join(","));
-        let created = rows(&[block("c", r#"{"id":"j","x":1}"#), block("d", r#"{"id":"k","x":1}"#)].join(","));
-        let found: Vec<String> = moved(&removed, &created).iter().map(|(from, to)| format!("{from}>{to}")).collect();
-        assert_eq!(found, ["t.b>t.c"]);
-    }
-
-    #[test]
-    fn values_are_masked_when_either_side_is_sensitive() {
-        let body = |attributes: &str, sensitive: &str| {
-            Body::new(format!(
-                r#"{{"instances":[{{"attributes":{attributes},"sensitive_attributes":[{sensitive}]}}]}}"#
-            ))
-            .unwrap()
-        };
-        let path = r#"[{"type":"get_attr","value":"a"}]"#;
-        let plain = body(r#"{"a":"first secret","b":{"value":1,"type":"number"}}"#, "");
-        let secret = body(r#"{"a":"other secret","b":{"value":"first","type":"string"},"c":"other secret"}"#, path);
-        for (before, after) in [(&plain, &secret), (&secret, &plain)] {
-            let found = differing(before, after);
-            let shown = format!("{found:?}");
-            assert!(!shown.contains("first secret") && !shown.contains("other secret"), "{shown}");
-            let paths: Vec<&str> = found.iter().map(|one| one.path.as_str()).collect();
-            assert_eq!(paths, ["a", "b", "c"]);
-            assert_eq!(found[0].before, Some(format!("\"{MASK}\"")));
-        }
-        let number = &differing(&plain, &secret)[1];
-        assert_eq!((number.before.as_deref(), number.after.as_deref()), (Some("1"), Some("\"first\"")));
-    }
-
-    #[test]
-    fn what_is_no_attribute_is_metadata() {
-        let body = |more: &str| Body::new(format!(r#"{{"instances":[{{"attributes":{{"x":1}}{more}}}]}}"#)).unwrap();
-        assert_eq!(differing(&body(""), &body(r#","dependencies":["t.a"]"#))[0].path, "(metadata)");
-    }
 }

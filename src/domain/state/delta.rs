@@ -60,14 +60,28 @@ pub fn distance(before: &Body, after: &Body) -> Result<Distance, JsonError> {
     Ok(if soft { Distance::Soft } else { Distance::Hard })
 }
 
+/// Whether two bodies of one row are the same, however they are written. What is no JSON is the same only as itself.
+#[must_use]
+pub fn same(one: &Body, other: &Body) -> bool {
+    distance(one, other).is_ok_and(|apart| apart == Distance::Same)
+}
+
+/// Whether a body holds anything that Terraform may write in another order the next time.
+#[must_use]
+pub fn has_free_order(body: &Body) -> bool {
+    let Ok(mut value) = Json::parse(body.text()) else { return false };
+    let mut free = false;
+    each_unordered(&mut value, &mut |items| free |= items.len() > 1);
+    free
+}
+
 /// Whether two contents of a state, both ordered by key, are the same, however they are written.
 pub fn same_rows<'a>(ours: impl IntoIterator<Item = &'a Row>, theirs: impl IntoIterator<Item = &'a Row>) -> bool {
     let (mut ours, mut theirs) = (ours.into_iter(), theirs.into_iter());
     loop {
         match (ours.next(), theirs.next()) {
             (None, None) => return true,
-            (Some(a), Some(b)) if a.key == b.key && distance(&a.body, &b.body).is_ok_and(|it| it == Distance::Same) => {
-            }
+            (Some(a), Some(b)) if a.key == b.key && same(&a.body, &b.body) => {}
             _ => return false,
         }
     }
@@ -76,22 +90,27 @@ pub fn same_rows<'a>(ours: impl IntoIterator<Item = &'a Row>, theirs: impl IntoI
 /// A body in a form in which order that Terraform does not keep makes no difference.
 fn comparable(body: &Body) -> Result<Json, JsonError> {
     let mut value = Json::parse(body.text())?;
-    for_instances(&mut value, &mut |instance| {
+    each_unordered(&mut value, &mut |items| items.sort_by_key(Json::normal));
+    Ok(value)
+}
+
+/// The lists whose order Terraform does not keep.
+fn each_unordered(value: &mut Json, change: &mut dyn FnMut(&mut Vec<Json>)) {
+    for_instances(value, &mut |instance| {
         for (name, member) in instance {
             if let ("sensitive_attributes" | "dependencies", Json::Array(items)) = (name.as_str(), member) {
-                items.sort_by_key(Json::normal);
+                change(items);
             }
         }
     });
     // Checks list their objects in no stable order.
-    if let Json::Object(members) = &mut value {
+    if let Json::Object(members) = value {
         for (name, member) in members {
             if let ("objects", Json::Array(items)) = (name.as_str(), member) {
-                items.sort_by_key(Json::normal);
+                change(items);
             }
         }
     }
-    Ok(value)
 }
 
 /// The content without soft members: an instance's metadata, and the provider's address in the block's head.

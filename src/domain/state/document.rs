@@ -4,6 +4,7 @@
 //! escapes, unknown members and their order. Only the space between tokens goes.
 
 mod error;
+mod soundness;
 #[cfg(test)]
 mod tests;
 
@@ -15,9 +16,10 @@ use super::layout::compact;
 use super::row::{Body, DeposedKey, Row, RowKey};
 use crate::domain::address::{Address, Key, Mode, ModulePath, Pattern};
 use crate::domain::id::{Lineage, Serial};
-use crate::domain::json::{JsonError, Members, write_string};
+use crate::domain::json::{Json, JsonError, Members, write_string};
 
 pub use error::DocumentError;
+pub use soundness::read_sound;
 
 /// The members of a state document that belong to no row, kept with each version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,12 +64,13 @@ pub fn read(text: &str) -> Result<StateDocument, DocumentError> {
         match name.as_str() {
             "version" => {}
             "terraform_version" => {
-                document.head.terraform_version = optional_string(value, "\"terraform_version\"")?.unwrap_or_default();
+                let version = optional_string(value, "\"terraform_version\"")?.unwrap_or_default();
+                document.head.terraform_version = printable(version, "\"terraform_version\"")?;
             }
             "serial" => document.serial = serial(value)?,
             "lineage" => {
                 let lineage = optional_string(value, "\"lineage\"")?.filter(|lineage| !lineage.is_empty());
-                document.lineage = lineage.map(Lineage);
+                document.lineage = lineage.map(|text| printable(text, "\"lineage\"").map(Lineage)).transpose()?;
             }
             "outputs" => read_outputs(value, &mut document.rows)?,
             "resources" => {
@@ -85,7 +88,10 @@ pub fn read(text: &str) -> Result<StateDocument, DocumentError> {
                     document.rows.push(read_check(position, check)?);
                 }
             }
-            _ => document.head.extra.push((name, compacted(value))),
+            _ => {
+                fits(value, || format!("member {name:?}"))?;
+                document.head.extra.push((name, compacted(value)));
+            }
         }
     }
     document.rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
@@ -297,9 +303,21 @@ fn index_key(value: &RawValue) -> Result<Option<Key>, serde_json::Error> {
 fn row(key: RowKey, text: String) -> Result<Row, DocumentError> {
     match Body::new(text) {
         Ok(body) => Ok(Row { key, body }),
-        Err(JsonError::TooDeep) => Err(DocumentError::TooDeep { row: key.to_string() }),
+        Err(error) => Err(unfit(&error, key.to_string())),
+    }
+}
+
+/// Whether a value that belongs to no row can be held as those of rows can: nested so deep that following it needs no
+/// thought, its strings Unicode.
+fn fits(value: &RawValue, place: impl FnOnce() -> String) -> Result<(), DocumentError> {
+    Json::from_raw(value).map(drop).map_err(|error| unfit(&error, place()))
+}
+
+fn unfit(error: &JsonError, row: String) -> DocumentError {
+    match error {
+        JsonError::TooDeep => DocumentError::TooDeep { row },
         // The text is JSON already; what is left is a string that cannot be decoded.
-        Err(JsonError::Syntax(_)) => Err(DocumentError::NotUnicode { row: key.to_string() }),
+        JsonError::Syntax(_) => DocumentError::NotUnicode { row },
     }
 }
 
@@ -347,6 +365,14 @@ fn optional_string(value: &RawValue, place: impl Display) -> Result<Option<Strin
         Ok(text) => Ok(Some(text)),
         Err(_) => Err(DocumentError::NotUnicode { row: place.to_string() }),
     }
+}
+
+/// A text that stands in a column of its own in the database. PostgreSQL takes no U+0000.
+fn printable(text: String, place: &str) -> Result<String, DocumentError> {
+    if text.contains(char::is_control) {
+        return Err(DocumentError::ControlCharacter { place: place.to_owned() });
+    }
+    Ok(text)
 }
 
 fn required_string(

@@ -3,7 +3,7 @@
 //! Both work on tokens and copy every one of them as it stands, so numbers, escapes and the order of members survive.
 //! The text must be JSON that a parser has already accepted.
 
-use crate::domain::json::Tokens;
+use crate::domain::json::{MAX_DEPTH, Tokens};
 
 /// Appends the text without the space between its tokens.
 pub(super) fn compact(out: &mut String, text: &str) {
@@ -45,9 +45,10 @@ pub(super) fn indented(text: &str) -> String {
     out
 }
 
+/// Breaks the line. What nests deeper than kl follows is not indented further, or the text would grow with its square.
 fn break_line(out: &mut String, depth: usize) {
     out.push('\n');
-    for _ in 0..depth {
+    for _ in 0..depth.min(MAX_DEPTH) {
         out.push_str("  ");
     }
 }
@@ -69,6 +70,16 @@ mod tests {
         let mut back = String::new();
         compact(&mut back, &pretty);
         assert_eq!(back, COMPACT);
+    }
+
+    #[test]
+    fn deep_nesting_does_not_grow_with_its_square() {
+        let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
+        let pretty = indented(&deep);
+        assert!(pretty.len() < deep.len() * (2 * MAX_DEPTH + 2), "{}", pretty.len());
+        let mut back = String::new();
+        compact(&mut back, &pretty);
+        assert_eq!(back, deep);
     }
 
     #[test]

@@ -369,5 +369,12 @@ pub fn as_at(row: &Row, to: &Address) -> Body {
     readdressed(row, to, None).unwrap_or_else(|_| row.body.clone())
 }
 
+/// The content of a row as it would be if its object were tainted; what cannot be rewritten stays as it is.
+#[must_use]
+pub fn as_tainted(row: &Row) -> Body {
+    let taint = |instance: &mut Vec<(String, String)>| set(instance, "status", Some(quoted("tainted")));
+    rewritten(row, |_| (), taint).unwrap_or_else(|_| row.body.clone())
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! An apply gets its turn: its reservations, beside runs with the same versions alone, with what an earlier apply of the same
 //! spec has left recovered on the way.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::ApplyOptions;
@@ -14,7 +15,7 @@ use crate::error::KlError;
 use crate::pipeline::record::Recorder;
 use crate::pipeline::recover::{self, Attempt};
 use crate::pipeline::reserve::{self, Refusal};
-use crate::pipeline::{Context, Project};
+use crate::pipeline::{Context, Project, leftover};
 use crate::report::event::Stage;
 use crate::store::Held;
 
@@ -29,8 +30,11 @@ pub(super) async fn reserved(
     let claims = spec.claims();
     let mut recovered: Vec<RunId> = Vec::new();
     let started = Instant::now();
+    let mut looked = false;
     loop {
-        let wait = options.wait.map(|wait| wait.saturating_sub(started.elapsed()));
+        // A first look that waits for nobody: what has died on this machine would be waited for until its lease is over.
+        let wait = options.wait.map(|wait| wait.saturating_sub(started.elapsed())).filter(|_| looked);
+        let first = !std::mem::replace(&mut looked, true);
         match reserve::acquire(ctx, recorder, &claims, options.lease, wait).await? {
             reserve::Outcome::Granted { held, tools_beside } => {
                 same_versions(recorder, project, spec, &tools_beside).await?;
@@ -39,6 +43,9 @@ pub(super) async fn reserved(
             reserve::Outcome::Blocked(refusal) => {
                 let own = own_leftover(ctx, spec, &refusal.blockers, &recovered).await?;
                 let Some(leftover) = own else {
+                    if first && options.wait.is_some() {
+                        continue;
+                    }
                     refusal.remember(recorder, options.dry_run).await?;
                     return Err(Box::new(conflicted(refusal)));
                 };
@@ -63,8 +70,8 @@ pub(super) async fn reserved(
     }
 }
 
-/// A run of the same spec whose quarantine is in the way, unless somebody else's is, too: that one does not end by waiting.
-/// Others that are at work are waited for afterwards.
+/// A run of the same spec that is in the way with its quarantine, or whose kl has died on this machine; unless somebody else's
+/// quarantine is, too: that one does not end by waiting. Others that are at work are waited for afterwards.
 async fn own_leftover(
     ctx: &Context,
     spec: &PlanSpec,
@@ -72,12 +79,18 @@ async fn own_leftover(
     recovered: &[RunId],
 ) -> Result<Option<RunId>, KlError> {
     let mut found = None;
-    for blocker in blockers.iter().filter(|blocker| blocker.reservation.held_as == HeldAs::Quarantine) {
+    let mut seen = BTreeSet::new();
+    for blocker in blockers.iter().filter(|blocker| seen.insert(blocker.reservation.run)) {
         let run = blocker.reservation.run;
-        if recovered.contains(&run) || ctx.store.run_find(run).await?.spec != Some(spec.id) {
-            return Ok(None);
+        let own = !recovered.contains(&run) && ctx.store.run_find(run).await?.spec == Some(spec.id);
+        match blocker.reservation.held_as {
+            HeldAs::Quarantine if !own => return Ok(None),
+            HeldAs::Run if !own || !leftover::is_dead_here(&*ctx.store, run).await? => {}
+            HeldAs::Lock => {}
+            HeldAs::Quarantine | HeldAs::Run => {
+                found.get_or_insert(run);
+            }
         }
-        found.get_or_insert(run);
     }
     Ok(found)
 }

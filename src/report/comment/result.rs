@@ -3,6 +3,7 @@
 use super::near;
 use super::place::{self, Place};
 use super::status::{Settled, Status, in_flight, quarantined};
+use crate::domain::coordination::reservation::HeldAs;
 use crate::domain::id::RunId;
 use crate::domain::plan::spec::PlanSpec;
 use crate::domain::redact::credentials::scrubbed;
@@ -188,8 +189,16 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
         Status::Refused => {
             let planned_again = apply.events.iter().any(|one| matches!(one.event, RunEvent::Replanned { .. }));
             let hints = conflict::stale_hints().into_iter().take(if planned_again { 1 } else { 2 });
-            let seen = format!("`kl show {id}` tells what changed, and by whom; nothing is left to clean up");
-            hints.map(str::to_owned).chain([seen]).collect()
+            let told = |wanted: fn(&RunEvent) -> bool| apply.events.iter().any(|one| wanted(&one.event));
+            let seen = if told(|event| matches!(event, RunEvent::StaleCheckFailed { .. })) {
+                format!("`kl show {id}` tells what changed, and by whom; nothing is left to clean up")
+            } else {
+                format!("`kl show {id}` tells how the new plan differs; nothing is left to clean up")
+            };
+            let outside = "Objects were changed outside Terraform: `kl refresh` takes over what they are now, and a new plan \
+                           without that puts back what the configuration says";
+            let outside = Some(outside).filter(|_| told(|event| matches!(event, RunEvent::DriftObserved { .. })));
+            outside.into_iter().chain(hints).map(str::to_owned).chain([seen]).collect()
         }
         Status::Settled(Settled::InPart) => vec![
             "Run the job again, or plan again, for what is left to do".to_owned(),
@@ -215,15 +224,17 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
         ],
         _ => Vec::new(),
     };
-    followed(apply).into_iter().chain(steps).collect()
+    undone(apply, run).or_else(|| followed(apply)).into_iter().chain(steps).collect()
 }
 
 /// What is left of a plain Terraform that came to no good end: of its work kl knows what it has written.
 fn after_plain(apply: &ApplyView, run: &Run) -> Vec<String> {
     let locked = apply.events.iter().any(|recorded| matches!(recorded.event, RunEvent::Locked { .. }));
     let first = if locked {
-        "What its terraform did without the lock is in `errored.tfstate`, in the directory where it ran: \
-         `terraform state push errored.tfstate` there takes it over (`kl exec --` in front of it, where there is no server)"
+        "Where its terraform was killed, what it did since its last write is in no file: compare the provider with \
+         `kl state list`. Otherwise, where it did anything without the lock, that is in `errored.tfstate`, in the directory \
+         where it ran, if that file is still there: `terraform state push errored.tfstate` there takes it over \
+         (`kl exec --` in front of it, where there is no server)"
     } else {
         "Run it again when the cause is gone; nothing is left to clean up"
     };
@@ -261,6 +272,15 @@ fn made(apply: &ApplyView, status: &Status) -> Option<String> {
     Some(format!("Nothing is left to do: {how} {}", as_what(made)))
 }
 
+/// That the change was made after all, and is so no longer.
+fn undone(apply: &ApplyView, run: &Run) -> Option<String> {
+    let (undone, spec) = (apply.today.as_ref()?.undone.as_ref()?, run.spec?);
+    Some(format!(
+        "The same spec was applied {}, and what it wrote was changed since without a plan: `kl history --since-plan {spec}`",
+        as_what(undone)
+    ))
+}
+
 /// That somebody went on with another plan, which may or may not have made the change.
 fn followed(apply: &ApplyView) -> Option<String> {
     let made = apply.today.as_ref()?.made.as_ref().filter(|made| made.how == Again::Followed)?;
@@ -281,7 +301,10 @@ fn blocked(apply: &ApplyView, run: &Run) -> Vec<String> {
         // What helps an apply of kl to wait is not for Terraform.
         None if run.kind == RunKind::Plain => {
             let hints = conflict::hints(&run.conflict).into_iter().filter(|hint| !hint.contains("`--"));
-            hints.chain(["`-lock-timeout=10m` lets terraform wait in turn for so long".to_owned()]).collect()
+            // A quarantine does not end by waiting.
+            let ends = run.conflict.iter().all(|blocker| blocker.reservation.held_as != HeldAs::Quarantine);
+            let wait = "`-lock-timeout=10m` lets terraform wait in turn for so long".to_owned();
+            hints.chain(Some(wait).filter(|_| ends)).collect()
         }
         None => conflict::hints(&run.conflict),
         Some(today) if today.in_the_way.is_empty() => {

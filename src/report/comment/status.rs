@@ -1,5 +1,7 @@
 //! Where a project of a request stands, in one sign and a few words: what a reader sees first.
 
+use std::collections::BTreeSet;
+
 use crate::domain::coordination::forecast::ForecastRelation;
 use crate::domain::coordination::reservation::Blocker;
 use crate::domain::request::RequestPhase;
@@ -224,7 +226,8 @@ fn settled(apply: &ApplyView) -> Option<Settled> {
 /// What a run changed for real without a commit: what was kept late, where others were told of the rest before.
 #[must_use]
 pub fn quarantined(apply: &ApplyView) -> Vec<String> {
-    let (mut left, mut passed_on) = (Vec::new(), false);
+    // Whoever ends a run says so, and the run itself may say so again: each row counts once.
+    let (mut left, mut passed_on) = (BTreeSet::new(), false);
     for recorded in &apply.events {
         match &recorded.event {
             RunEvent::Quarantined { addresses } => {
@@ -237,7 +240,7 @@ pub fn quarantined(apply: &ApplyView) -> Vec<String> {
             _ => {}
         }
     }
-    left
+    left.into_iter().collect()
 }
 
 /// What a run was at when it was cut off.
@@ -247,5 +250,6 @@ pub fn in_flight(apply: &ApplyView) -> Vec<String> {
         RunEvent::InFlight { addresses } => addresses.clone(),
         _ => Vec::new(),
     };
-    apply.events.iter().flat_map(|recorded| of(&recorded.event)).collect()
+    let all: BTreeSet<String> = apply.events.iter().flat_map(|recorded| of(&recorded.event)).collect();
+    all.into_iter().collect()
 }

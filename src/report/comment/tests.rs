@@ -172,6 +172,16 @@ fn after_the_merge_a_failure_that_was_put_in_order() {
 }
 
 #[test]
+fn what_is_kept_counts_once_however_often_it_was_told() {
+    let mut apply = fixture::lost().projects.remove(0).apply.unwrap();
+    let kept = super::status::quarantined(&apply);
+    assert!(!kept.is_empty());
+    let again = apply.events.iter().find(|one| matches!(one.event, RunEvent::Quarantined { .. })).unwrap().clone();
+    apply.events.push(again);
+    assert_eq!(super::status::quarantined(&apply), kept);
+}
+
+#[test]
 fn after_the_merge_a_lost_run() {
     assert_snapshot!(github(&fixture::lost()));
 }

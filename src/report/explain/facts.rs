@@ -72,11 +72,15 @@ pub(super) fn behind(story: &RunFacts, event: &RunEvent) -> Vec<Phrase> {
         }
         RunEvent::Refused { .. } => blockers(&story.run.conflict),
         RunEvent::Waiting { behind, .. } => behind.iter().map(|run| other(story, *run, None)).collect(),
-        RunEvent::Reclaimed { from: run } | RunEvent::Recovers { of: run } | RunEvent::TakenOver { by: run, .. } => {
+        RunEvent::Reclaimed { from: run, .. }
+        | RunEvent::Recovers { of: run }
+        | RunEvent::TakenOver { by: run, .. } => {
             vec![other(story, *run, None)]
         }
+        // A recovery begins with what another run holds.
+        RunEvent::Reserved { beside, .. } if beside.is_empty() && story.run.kind == RunKind::Recover => Vec::new(),
         RunEvent::Reserved { beside, .. } if beside.is_empty() => {
-            vec![Phrase::own("no other run held anything on this state at that moment")]
+            vec![Phrase::own("no other live run held anything on this state at that moment")]
         }
         RunEvent::Reserved { beside, .. } => beside
             .iter()
@@ -246,6 +250,13 @@ fn exactly(fidelity: &Fidelity) -> Point {
     if fidelity.recovered > 0 {
         let rows = count(fidelity.recovered, "row");
         facts.push(Phrase::own(format!("of these, {rows} with what a recovery of an earlier apply had brought in")));
+    }
+    if fidelity.rows_exact() && fidelity.other_values {
+        let text = format!("Committed the planned rows with other values, which were accepted unreviewed: {rows}");
+        return point(Topic::Outcome, Tone::Careful, Phrase::own(text), facts);
+    }
+    if fidelity.other_values {
+        facts.push(Phrase::own("other values than the reviewed ones, which were accepted"));
     }
     if fidelity.exact() {
         let phrase = Phrase::own("Committed exactly what was planned").and(format!(": {rows}"));

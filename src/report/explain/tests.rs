@@ -145,21 +145,25 @@ fn the_advice_is_for_today() {
         "{text}"
     );
     let in_the_way = vec![blocker("aws_vpc.main", HeldAs::Run, &["aws_vpc.main"])];
-    story.apply.today = Some(Today { made: None, in_the_way });
+    story.apply.today = Some(Today { in_the_way, ..Today::default() });
     assert!(told(&story).contains("Still in the way: aws_vpc.main is reserved by bob"));
     let made = |how, serial| Some(Made { serial, run: run_id(12), actor: actor("bob"), how });
-    story.apply.today = Some(Today { made: made(Again::Applied, Some(Serial(50))), in_the_way: Vec::new() });
+    story.apply.today = Some(Today { made: made(Again::Applied, Some(Serial(50))), ..Today::default() });
     let done = format!("Nothing is left to do: the same spec was applied as serial 50 by bob, run {}", run_id(12));
     assert!(told(&story).ends_with(&format!("What to do now\n  · {done}\n")), "{}", told(&story));
+    story.apply.today = Some(Today { undone: made(Again::Applied, Some(Serial(50))), ..Today::default() });
+    let text = told(&story);
+    assert!(text.contains("The same spec was applied as serial 50 by bob, run ") && !text.contains("Nothing is left"));
+    assert!(text.contains("what it wrote was changed since without a plan: `kl history --since-plan "), "{text}");
     let mut stale = facts(run(RunStatus::Stale), Vec::new());
     assert!(told(&stale).contains("--on-stale revalidate"));
-    stale.apply.today = Some(Today { made: made(Again::Planned, Some(Serial(50))), in_the_way: Vec::new() });
+    stale.apply.today = Some(Today { made: made(Again::Planned, Some(Serial(50))), ..Today::default() });
     assert!(told(&stale).contains("the change was planned again, and applied as serial 50 by bob"));
-    stale.apply.today = Some(Today { made: made(Again::Planned, None), in_the_way: Vec::new() });
+    stale.apply.today = Some(Today { made: made(Again::Planned, None), ..Today::default() });
     assert!(
         told(&stale).contains("planned again, and applied by bob, run") && told(&stale).contains("nothing left to do")
     );
-    stale.apply.today = Some(Today { made: made(Again::Followed, Some(Serial(50))), in_the_way: Vec::new() });
+    stale.apply.today = Some(Today { made: made(Again::Followed, Some(Serial(50))), ..Today::default() });
     let text = told(&stale);
     assert!(text.contains("Another plan for some of the same rows was applied since, as serial 50 by bob"), "{text}");
 }
@@ -191,7 +195,7 @@ fn who_waited_in_vain_or_only_looked_is_told_apart() {
 fn a_reason_of_several_lines_and_the_signs_of_a_timeline_can_be_read() {
     let mut failed = run(RunStatus::Failed);
     failed.error = Some("terraform apply failed: exit code 1\n  local-exec: no such file\n".to_owned());
-    let story = facts(failed, vec![(603, RunEvent::LeaseLost { to: None })]);
+    let story = facts(failed, vec![(603, RunEvent::LeaseLost { to: None, refused: false })]);
     let page = crate::report::envelope::page(&story, crate::report::envelope::Shown { after: 0, limit: 100 });
     let text = anstream::adapter::strip_str(&page.terminal()).to_string();
     assert!(text.contains("terraform apply failed: exit code 1; local-exec: no such file\n"), "{text}");
@@ -250,7 +254,7 @@ fn a_version_is_what_was_planned_or_it_is_told_what_is_not() {
 
 #[test]
 fn a_lost_run_says_who_took_its_rows() {
-    let mut story = facts(run(RunStatus::Lost), vec![(700, RunEvent::LeaseLost { to: None })]);
+    let mut story = facts(run(RunStatus::Lost), vec![(700, RunEvent::LeaseLost { to: None, refused: false })]);
     let taker = story.apply.beside[0].run;
     story.later = vec![Later { run: taker, met: Met::Took }];
     let text = told(&story);

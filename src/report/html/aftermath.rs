@@ -52,6 +52,8 @@ pub(super) enum What {
     Overtaken,
     /// The same, and planning again decided.
     Revalidated,
+    /// Planning again gave another plan than the reviewed one.
+    PlannedOtherwise,
     /// Somebody took its reservations.
     Lost,
     /// It changed real objects without a commit.
@@ -75,6 +77,7 @@ impl What {
             Self::Waited => "waited",
             Self::Overtaken => "plan overtaken",
             Self::Revalidated => "planned again",
+            Self::PlannedOtherwise => "another plan",
             Self::Lost => "lost its lease",
             Self::LeftBehind => "left changes behind",
         }
@@ -85,7 +88,7 @@ impl What {
         match self {
             Self::Waited => Tone::Waits,
             Self::Revalidated => Tone::Careful,
-            Self::Refused | Self::Overtaken | Self::Lost | Self::LeftBehind => Tone::Alarm,
+            Self::Refused | Self::Overtaken | Self::PlannedOtherwise | Self::Lost | Self::LeftBehind => Tone::Alarm,
         }
     }
 }
@@ -129,6 +132,9 @@ impl Book<'_> {
                 (What::Overtaken, self.taken_up(place))
             };
             meet(overtaken.at, what, rows, became);
+        } else if let (Some((at, differences)), RunStatus::Stale) = (&view.differs, view.run.status) {
+            let by = differences.iter().map(|one| By { run: None, told: Phrase::default().prose(one) });
+            meet(*at, What::PlannedOtherwise, by.collect(), self.taken_up(place));
         }
         if refused {
             let by = view.run.conflict.iter().map(|blocker| {

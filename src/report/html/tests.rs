@@ -152,6 +152,17 @@ fn an_overtaken_plan_is_planned_again() {
 }
 
 #[test]
+fn a_run_whose_new_plan_was_another_one_is_there_without_anybody_in_its_way() {
+    let replanned = RunEvent::Replanned {
+        relation: "shape_differs".to_owned(),
+        differences: vec!["aws_vpc.main: not in the reviewed plan: update".to_owned()],
+        at: Vec::new(),
+    };
+    let (what, text, open) = became(&[view(of(2, 100, RunStatus::Stale), vec![(105, replanned)])]);
+    assert_eq!((what, text.as_str(), open), (What::PlannedOtherwise, "Not tried again yet", true));
+}
+
+#[test]
 fn a_change_that_was_refused_again_and_again_is_one_thing_to_do_until_it_is_made() {
     let stale = |revalidate| {
         (101, RunEvent::StaleCheckFailed { read: Vec::new(), write: vec![changed_row("aws_vpc.main")], revalidate })
@@ -220,6 +231,8 @@ fn who_waited_went_on_or_not() {
 fn what_was_left_behind_is_loud_until_it_is_recovered() {
     let left = RunEvent::Quarantined { addresses: vec!["aws_vpc.main".to_owned()] };
     let failed = || view(of(2, 100, RunStatus::Failed), vec![(105, left.clone())]);
+    // Who ended it has said so, and it says so itself.
+    assert_eq!(view(of(2, 100, RunStatus::Aborted), vec![(105, left.clone()), (106, left.clone())]).left.len(), 1);
     let mut quarantine = blocker("aws_vpc.main", HeldAs::Quarantine, &[]).reservation;
     quarantine.run = run_id(2);
     let all = meetings(&[failed()], &[quarantine], at(10_000));
@@ -261,7 +274,7 @@ fn who_took_a_lease_is_named() {
     taker.spec = None;
     let runs = [
         view(of(2, 100, RunStatus::Lost), Vec::new()),
-        view(taker, vec![(201, RunEvent::Reclaimed { from: run_id(2) })]),
+        view(taker, vec![(201, RunEvent::Reclaimed { from: run_id(2), refused: false })]),
     ];
     let all = met(&runs);
     assert_eq!((all.len(), all[0].what), (1, What::Lost));

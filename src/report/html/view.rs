@@ -1,5 +1,7 @@
 //! What a page needs of one run: its story, when it waited and for whom, what it wrote and read, and what depends on what.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
@@ -36,10 +38,12 @@ pub struct RunView {
     pub(super) overtaken: Option<Overtaken>,
     /// How planning again came out, in a word.
     pub(super) replanned: Option<String>,
+    /// When it was planned again for the last time, and how that plan differs from the reviewed one.
+    pub(super) differs: Option<(DateTime<Utc>, Vec<String>)>,
     /// Whose ended leases it took.
     pub(super) reclaimed: Vec<RunId>,
     /// What it had changed for real without a commit.
-    pub(super) left: Vec<String>,
+    pub(super) left: BTreeSet<String>,
     /// What has become of that.
     pub(super) aftermath: Option<Aftermath>,
     /// Whether it committed exactly what was planned, where that can be told.
@@ -73,8 +77,9 @@ impl RunView {
             behind: Vec::new(),
             overtaken: None,
             replanned: None,
+            differs: None,
             reclaimed: Vec::new(),
-            left: Vec::new(),
+            left: BTreeSet::new(),
             aftermath: facts.apply.aftermath.clone(),
             exact: facts.fidelity().map(Fidelity::exact),
             writes: Vec::new(),
@@ -108,8 +113,11 @@ impl RunView {
                 let rows = write.iter().chain(read).cloned().collect();
                 self.overtaken = Some(Overtaken { at, rows, revalidate: *revalidate });
             }
-            RunEvent::Replanned { relation, .. } => self.replanned = Some(relation.replace('_', " ")),
-            RunEvent::Reclaimed { from } => self.reclaimed.push(*from),
+            RunEvent::Replanned { relation, differences, .. } => {
+                self.replanned = Some(relation.replace('_', " "));
+                self.differs = Some((at, differences.clone()));
+            }
+            RunEvent::Reclaimed { from, refused: false } => self.reclaimed.push(*from),
             RunEvent::Quarantined { addresses } => self.left.extend(addresses.iter().cloned()),
             _ => {}
         }

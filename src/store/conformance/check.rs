@@ -47,7 +47,7 @@ async fn story(f: &Fixture) -> (StateId, RunId, RunId, RunId) {
         slice_serial: Some(Serial(3)),
     };
     f.store.checkpoint_put(failed, &checkpoint).await.unwrap();
-    f.store.event_append(failed, &[RunEvent::LeaseLost { to: None }]).await.unwrap();
+    f.store.event_append(failed, &[RunEvent::LeaseLost { to: None, refused: false }]).await.unwrap();
     f.store.run_abort(failed, &Actor("alice".to_owned())).await.unwrap();
     let spec = NewSpec {
         id: crate::clock::new_spec_id(),

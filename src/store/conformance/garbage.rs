@@ -79,7 +79,7 @@ pub(super) async fn what_is_old_goes_and_what_is_kept_can_be_read(f: &Fixture) {
     f.commit(state, "alice", &["a.x=4"]).await;
     let failed = holding(f, state, 2, "w a.w").await;
     f.store.checkpoint_put(failed, &checkpoint("a.w")).await.unwrap();
-    f.store.event_append(failed, &[RunEvent::LeaseLost { to: None }]).await.unwrap();
+    f.store.event_append(failed, &[RunEvent::LeaseLost { to: None, refused: false }]).await.unwrap();
     f.store.run_end(failed, &RunEnd::plain(RunStatus::Failed)).await.unwrap();
     f.ages(100).await;
     f.commit(state, "bob", &["a.x=5"]).await;
@@ -218,7 +218,7 @@ pub(super) async fn who_began_and_died_is_lost(f: &Fixture) {
     let (died, began) = (f.run(state, "bob").await, f.run(state, "carol").await);
     let queue = |run| Ask { queue: true, ..ask(run) };
     assert!(matches!(f.store.reservation_acquire(&queue(died)).await.unwrap(), Acquired::Blocked { .. }));
-    f.store.event_append(began, &[RunEvent::LeaseLost { to: None }]).await.unwrap();
+    f.store.event_append(began, &[RunEvent::LeaseLost { to: None, refused: false }]).await.unwrap();
     f.ages(2).await;
     let waits = NewRun { kind: RunKind::Refresh, ..new_run(state, "bob") };
     f.store.run_start(&waits).await.unwrap();
@@ -234,7 +234,7 @@ pub(super) async fn who_began_and_died_is_lost(f: &Fixture) {
     assert_eq!((status(held.run()).await, status(waits.id).await), (RunStatus::Reserved, RunStatus::Waiting));
     assert_eq!(status(young).await, RunStatus::Started);
     let events = f.store.event_list(died).await.unwrap();
-    assert_eq!(events.last().unwrap().event, RunEvent::LeaseLost { to: None });
+    assert_eq!(events.last().unwrap().event, RunEvent::LeaseLost { to: None, refused: false });
     // Whoever comes back hears of it.
     let back = f.store.reservation_acquire(&queue(died)).await.unwrap_err();
     assert!(matches!(back, StoreError::LeaseLost { .. }), "{back:?}");

@@ -87,7 +87,7 @@ pub(super) async fn a_plain_lock_and_runs_keep_each_other_out(f: &Fixture) {
     let run = granted(take(&*f.store, state, "three").await);
     assert_eq!(f.store.run_find(held.run()).await.unwrap().status, RunStatus::Lost);
     assert!(
-        matches!(events(f, run).await[..], [RunEvent::Reclaimed { from }, RunEvent::Locked { .. }] if from == held.run())
+        matches!(events(f, run).await[..], [RunEvent::Reclaimed { from, refused: false }, RunEvent::Locked { .. }] if from == held.run())
     );
     assert!(matches!(
         f.store.lock_take(&new_run(StateId(run.0), "x"), &info("x"), true).await,
@@ -121,7 +121,8 @@ pub(super) async fn a_plain_terraform_that_asks_again_waits_in_turn(f: &Fixture)
     assert_eq!(blocked(f.again(carol, "r b.y", true).await).len(), 1);
     assert_eq!(granted(ask(&*f.store, state, "one", true).await), waiting.id);
     assert_eq!(f.store.lock_find(state).await.unwrap().unwrap().id, id("one"));
-    assert_eq!(f.store.run_find(waiting.id).await.unwrap().status, RunStatus::Reserved);
+    let found = f.store.run_find(waiting.id).await.unwrap();
+    assert_eq!((found.status, found.source_serial), (RunStatus::Reserved, Serial(1)), "it reads the state only now");
     // However often it asked, behind whom it waited is told once.
     let told = events(f, waiting.id).await;
     let behind = Holder { run: bob.run(), actor: Actor("bob".to_owned()) };

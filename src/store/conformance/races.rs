@@ -108,7 +108,10 @@ pub(super) async fn events_of_one_run_get_places_of_their_own(f: &Fixture) {
     for store in racers(f).await {
         tasks.push(tokio::spawn(async move {
             for _ in 0..5 {
-                store.event_append(run, &[RunEvent::ApplyStarted, RunEvent::LeaseLost { to: None }]).await.unwrap();
+                store
+                    .event_append(run, &[RunEvent::ApplyStarted, RunEvent::LeaseLost { to: None, refused: false }])
+                    .await
+                    .unwrap();
             }
         }));
     }
@@ -117,11 +120,8 @@ pub(super) async fn events_of_one_run_get_places_of_their_own(f: &Fixture) {
     }
     let events = f.store.event_list(run).await.unwrap();
     assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), (1..=80).collect::<Vec<i64>>());
-    assert!(
-        events
-            .chunks(2)
-            .all(|pair| pair[0].event == RunEvent::ApplyStarted && pair[1].event == RunEvent::LeaseLost { to: None })
-    );
+    assert!(events.chunks(2).all(|pair| pair[0].event == RunEvent::ApplyStarted
+        && pair[1].event == RunEvent::LeaseLost { to: None, refused: false }));
 }
 
 pub(super) async fn of_many_that_would_render_a_comment_one_does(f: &Fixture) {

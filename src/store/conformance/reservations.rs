@@ -118,12 +118,19 @@ pub(super) async fn an_ended_lease_is_taken_by_who_needs_it(f: &Fixture) {
     let lost = f.store.run_find(alice).await.unwrap();
     assert_eq!(lost.status, RunStatus::Lost);
     assert!(lost.ended_at.is_some());
-    let taken = format!("its lease had ended, and run {carol} by carol has taken its reservations");
-    assert_eq!(lost.error.as_deref(), Some(taken.as_str()));
+    let asked = format!("its lease had ended when run {carol} by carol asked for what it held, and did not get it");
+    assert_eq!(lost.error.as_deref(), Some(asked.as_str()));
     let told = |events: Vec<crate::domain::run::event::RecordedEvent>| events.last().unwrap().event.clone();
     let to = Some(Holder { run: carol, actor: Actor("carol".to_owned()) });
-    assert_eq!(told(f.store.event_list(alice).await.unwrap()), RunEvent::LeaseLost { to });
-    assert_eq!(told(f.store.event_list(carol).await.unwrap()), RunEvent::Reclaimed { from: alice });
+    assert_eq!(told(f.store.event_list(alice).await.unwrap()), RunEvent::LeaseLost { to, refused: true });
+    assert_eq!(told(f.store.event_list(carol).await.unwrap()), RunEvent::Reclaimed { from: alice, refused: true });
+    // In the way, and nothing else is.
+    f.lease_ends(bob).await;
+    granted(f.again(carol, "w a.y\nw b.x", false).await);
+    let to = Some(Holder { run: carol, actor: Actor("carol".to_owned()) });
+    let lost = f.store.run_find(bob).await.unwrap().error;
+    assert_eq!(lost, Some(format!("its lease had ended, and run {carol} by carol has taken its reservations")));
+    assert_eq!(told(f.store.event_list(bob).await.unwrap()), RunEvent::LeaseLost { to, refused: false });
 }
 
 pub(super) async fn a_lost_run_keeps_what_its_checkpoint_says(f: &Fixture) {
@@ -143,6 +150,10 @@ pub(super) async fn a_lost_run_keeps_what_its_checkpoint_says(f: &Fixture) {
     let blockers = blocked(refused);
     assert_eq!(blockers.len(), 1);
     assert_eq!((blockers[0].reservation.held_as, blockers[0].reservation.expires_at), (HeldAs::Quarantine, None));
+    // What it left is in the way itself: nobody has taken that.
+    let events = f.store.event_list(alice).await.unwrap();
+    let lost = events.iter().filter(|one| matches!(&one.event, RunEvent::LeaseLost { refused: true, .. }));
+    assert_eq!(lost.count(), 1);
     granted(f.again(run, "w a.y", false).await);
     blocked(f.ask(state, "carol", "w a.z").await.1);
 }

@@ -52,7 +52,8 @@ pub(super) async fn abort(db: &mut Connection, run: RunId, by: &Actor) -> Result
     }
     let standing = reservations::standing(db, locked.state.id).await?;
     let end = RunEnd::plain(RunStatus::Aborted);
-    cut_off(db, run, &standing, &end, RunEvent::Aborted { by: by.clone() }).await?;
+    let left = leave(db, run, &standing).await?;
+    conclude(db, run, &end, RunEvent::Aborted { by: by.clone() }, left).await?;
     Ok(before)
 }
 
@@ -96,31 +97,38 @@ async fn keep(db: &mut Connection, locked: &Locked, changed: &[Pattern]) -> Resu
     Ok(missing.iter().map(|claim| claim.pattern.to_string()).collect())
 }
 
-/// Ends a run whose lease has ended, and whose reservations somebody else asks for; or nobody, when it was left behind.
-pub(super) async fn lose(
+/// Ends a run that nobody has heard of any more, and that was left behind.
+pub(super) async fn lose(db: &mut Connection, run: RunId, standing: &[Unreleased]) -> Result<(), Fault> {
+    let left = leave(db, run, standing).await?;
+    lost(db, run, None, false, left).await
+}
+
+/// Puts on record that a run is lost, and what it left. Its lease had ended when somebody asked for what it held, who did
+/// or did not get that: others may be in the way, or what it left itself.
+pub(super) async fn lost(
     db: &mut Connection,
     run: RunId,
-    standing: &[Unreleased],
     to: Option<Holder>,
+    refused: bool,
+    left: Vec<RunEvent>,
 ) -> Result<(), Fault> {
     let error = match &to {
+        Some(taker) if refused => {
+            let Holder { run, actor } = taker;
+            format!("its lease had ended when run {run} by {actor} asked for what it held, and did not get it")
+        }
         Some(taker) => {
             format!("its lease had ended, and run {} by {} has taken its reservations", taker.run, taker.actor)
         }
         None => "it was not heard of any more".to_owned(),
     };
     let end = RunEnd { error: Some(error), ..RunEnd::plain(RunStatus::Lost) };
-    cut_off(db, run, standing, &end, RunEvent::LeaseLost { to }).await
+    conclude(db, run, &end, RunEvent::LeaseLost { to, refused }, left).await
 }
 
-/// Ends a run that cannot say itself what it has changed: its checkpoint does.
-async fn cut_off(
-    db: &mut Connection,
-    run: RunId,
-    standing: &[Unreleased],
-    end: &RunEnd,
-    event: RunEvent,
-) -> Result<(), Fault> {
+/// Takes its reservations from a run that cannot say itself what it has changed: its checkpoint does. Returns what there is
+/// to tell of that.
+pub(super) async fn leave(db: &mut Connection, run: RunId, standing: &[Unreleased]) -> Result<Vec<RunEvent>, Fault> {
     // Before the checkpoint is read: whoever brings the complete one forgets the workplace only then.
     let may_go_on = workplaces::find(db, run).await?.is_some();
     let checkpoint = completed(db, run).await?;
@@ -137,7 +145,7 @@ async fn cut_off(
         decide::touched(checkpoint.as_ref())
     };
     let quarantined = release(db, run, standing, &keep).await?;
-    let mut events = vec![event];
+    let mut events = Vec::new();
     // A recovery has its checkpoint from the run that it recovers, which says so itself.
     if let Some(checkpoint) = checkpoint.as_ref().filter(|_| !recovers) {
         let (rows, in_flight) = (checkpoint.recorded().len(), checkpoint.in_flight.len());
@@ -150,6 +158,18 @@ async fn cut_off(
     if !in_flight.is_empty() {
         events.push(RunEvent::InFlight { addresses: in_flight });
     }
+    Ok(events)
+}
+
+/// Ends a run that has left what it held, with what there is to tell.
+async fn conclude(
+    db: &mut Connection,
+    run: RunId,
+    end: &RunEnd,
+    event: RunEvent,
+    left: Vec<RunEvent>,
+) -> Result<(), Fault> {
+    let events: Vec<RunEvent> = std::iter::once(event).chain(left).collect();
     timeline::append(db, run, &events).await?;
     runs::set_ended(db, run, end).await
 }

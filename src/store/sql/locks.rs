@@ -18,7 +18,8 @@ use crate::store::values::{Id, JsonText, Time};
 use crate::store::{QUEUE_TTL, StoreError, codec};
 
 pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo, queue: bool) -> Result<LockTaken, Fault> {
-    let state = states::lock(db, new.state).await?.id;
+    let head = states::lock(db, new.state).await?;
+    let state = head.id;
     let now = states::now(db).await?;
     let (left, found) = decide::left_queue(reservations::standing(db, state).await?, now);
     gave_up(db, &left).await?;
@@ -30,25 +31,30 @@ pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo, que
     let run = place.as_ref().map_or(new.id, |place| place.reservation.run);
 
     let claims = [Claim::write(Pattern::Everything)];
-    let reclaimed = decide::ended_in_the_way(run, &claims, &found, now);
-    for loser in &reclaimed {
-        let taker = Holder { run, actor: new.actor.clone() };
-        ending::lose(db, *loser, &found, Some(taker)).await?;
-    }
-    let found = if reclaimed.is_empty() { found } else { reservations::standing(db, state).await? };
+    let losers = reservations::reclaim(db, &decide::ended_in_the_way(run, &claims, &found, now), &found).await?;
+    let found = if losers.is_empty() { found } else { reservations::standing(db, state).await? };
     // Everybody who waits now asked before somebody who has no place in the queue.
     let ticket = place.as_ref().map_or(i64::MAX, |place| place.reservation.ticket);
     let in_the_way = blockers(run, ticket, &claims, &decide::reservations(&found), now);
-    if !in_the_way.is_empty() {
+    // A quarantine ends when a person ends it: whoever waited for that in the queue would keep everybody out until then.
+    let for_a_person = in_the_way.iter().any(|one| one.reservation.held_as == HeldAs::Quarantine);
+    let refused = !in_the_way.is_empty();
+    // Whoever is refused at once leaves no run that could be named.
+    let known = !refused || place.is_some() || (queue && !for_a_person);
+    let mut reclaimed = Vec::new();
+    for (loser, left) in losers {
+        let to = known.then(|| Holder { run, actor: new.actor.clone() });
+        ending::lost(db, loser, to, refused, left).await?;
+        reclaimed.push(RunEvent::Reclaimed { from: loser, refused });
+    }
+    if refused {
         let until = reservations::after(now, QUEUE_TTL);
-        // A quarantine ends when a person ends it: whoever waited for that in the queue would keep everybody out until then.
-        let for_a_person = in_the_way.iter().any(|one| one.reservation.held_as == HeldAs::Quarantine);
         match &place {
             Some(place) if for_a_person => {
                 waits(db, run, &in_the_way).await?;
                 bulk::release(db, &[place.id]).await?;
                 let error = "what is in quarantine stands in the way, and waiting does not end that";
-                refused(db, run, in_the_way.clone(), error).await?;
+                gives_up(db, run, in_the_way.clone(), error).await?;
             }
             Some(place) => {
                 set_place(db, place.id, None, Some(until)).await?;
@@ -60,6 +66,9 @@ pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo, que
             }
             None => {}
         }
+        if known {
+            timeline::append(db, run, &reclaimed).await?;
+        }
         return Ok(LockTaken::Blocked { blockers: in_the_way, lock: held });
     }
 
@@ -67,10 +76,16 @@ pub(super) async fn take(db: &mut Connection, new: &NewRun, info: &LockInfo, que
         Some(place) => {
             set_place(db, place.id, Some(now), None).await?;
             runs::set_status(db, run, RunStatus::Reserved).await?;
+            // Terraform reads the state only now, and others have written while it waited.
+            query("UPDATE runs SET source_serial = $2 WHERE id = $1")
+                .bind(Id(run.0))
+                .bind(head.serial.0)
+                .execute(&mut *db)
+                .await?;
         }
         None => insert(db, new, info, "reserved", now, Some(now), None).await?,
     }
-    let mut events: Vec<RunEvent> = reclaimed.into_iter().map(|from| RunEvent::Reclaimed { from }).collect();
+    let mut events = reclaimed;
     events.push(RunEvent::Locked {
         id: info.id.0.clone(),
         operation: codec::plain(&info.operation),
@@ -132,7 +147,7 @@ async fn waits(db: &mut Connection, run: RunId, behind: &[Blocker]) -> Result<()
 }
 
 /// Ends a run that waited and does so no longer, with what stands in its way.
-async fn refused(db: &mut Connection, run: RunId, conflict: Vec<Blocker>, error: &str) -> Result<(), Fault> {
+async fn gives_up(db: &mut Connection, run: RunId, conflict: Vec<Blocker>, error: &str) -> Result<(), Fault> {
     let end = RunEnd { error: Some(error.to_owned()), conflict, ..RunEnd::plain(RunStatus::Conflict) };
     runs::set_ended(db, run, &end).await
 }
@@ -184,7 +199,7 @@ pub(super) async fn gave_up(db: &mut Connection, left: &[Unreleased]) -> Result<
         let run = one.reservation.run;
         let stood: JsonText =
             query_scalar("SELECT conflict FROM runs WHERE id = $1").bind(Id(run.0)).fetch_one(&mut *db).await?;
-        refused(db, run, codec::from_json(&stood)?, "terraform has not asked for the lock again").await?;
+        gives_up(db, run, codec::from_json(&stood)?, "terraform has not asked for the lock again").await?;
     }
     Ok(())
 }

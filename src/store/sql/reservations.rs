@@ -54,12 +54,8 @@ pub(super) async fn acquire(db: &mut Connection, ask: &Ask) -> Result<Acquired, 
 
     let (left, found) = decide::left_queue(standing(db, state).await?, now);
     locks::gave_up(db, &left).await?;
-    let reclaimed = decide::ended_in_the_way(ask.run, &claims, &found, now);
-    for loser in &reclaimed {
-        let taker = Holder { run: locked.run.id, actor: locked.run.actor.clone() };
-        ending::lose(db, *loser, &found, Some(taker)).await?;
-        timeline::append(db, ask.run, &[RunEvent::Reclaimed { from: *loser }]).await?;
-    }
+    let losers = reclaim(db, &decide::ended_in_the_way(ask.run, &claims, &found, now), &found).await?;
+    let reclaimed: Vec<RunId> = losers.iter().map(|(loser, _)| *loser).collect();
     let found = if reclaimed.is_empty() { found } else { standing(db, state).await? };
 
     let ours: Vec<&Unreleased> = found.iter().filter(|one| one.reservation.run == ask.run).collect();
@@ -67,6 +63,7 @@ pub(super) async fn acquire(db: &mut Connection, ask: &Ask) -> Result<Acquired, 
     let ticket = waiting.first().map(|one| one.reservation.ticket);
     // Everybody who waits now asked before somebody who has no place in the queue.
     let in_the_way = blockers(ask.run, ticket.unwrap_or(i64::MAX), &claims, &decide::reservations(&found), now);
+    taken(db, &locked, losers, !in_the_way.is_empty()).await?;
     if in_the_way.is_empty() {
         let held = grant(db, &locked, ask, &claims, &ours, now).await?;
         let beside = decide::beside(ask.run, &claims, &found);
@@ -84,6 +81,35 @@ pub(super) async fn acquire(db: &mut Connection, ask: &Ask) -> Result<Acquired, 
         wait(db, &locked, ask, &claims, &waiting, now).await?;
         Ok(Acquired::Blocked { blockers: in_the_way, reclaimed })
     }
+}
+
+/// Takes their reservations from runs whose leases have ended; what each of them leaves is to be told by [`taken`], once it
+/// is known whether whoever asked gets anything.
+pub(super) async fn reclaim(
+    db: &mut Connection,
+    losers: &[RunId],
+    found: &[Unreleased],
+) -> Result<Vec<(RunId, Vec<RunEvent>)>, Fault> {
+    let mut left = Vec::new();
+    for loser in losers {
+        left.push((*loser, ending::leave(db, *loser, found).await?));
+    }
+    Ok(left)
+}
+
+/// Puts on both timelines what became of runs whose leases had ended when another one asked for what they held.
+async fn taken(
+    db: &mut Connection,
+    asker: &Locked,
+    losers: Vec<(RunId, Vec<RunEvent>)>,
+    refused: bool,
+) -> Result<(), Fault> {
+    for (loser, left) in losers {
+        let to = Holder { run: asker.run.id, actor: asker.run.actor.clone() };
+        ending::lost(db, loser, Some(to), refused, left).await?;
+        timeline::append(db, asker.run.id, &[RunEvent::Reclaimed { from: loser, refused }]).await?;
+    }
+    Ok(())
 }
 
 /// A place in the queue.
@@ -208,14 +234,10 @@ pub(super) async fn adopt(
         return Err(not_found("quarantine of run", of).into());
     }
     // A quarantine that came late stands beside what others have got meanwhile.
-    let reclaimed = decide::ended_in_the_way(run, &claims, &found, now);
-    for loser in &reclaimed {
-        let taker = Holder { run: locked.run.id, actor: locked.run.actor.clone() };
-        ending::lose(db, *loser, &found, Some(taker)).await?;
-        timeline::append(db, run, &[RunEvent::Reclaimed { from: *loser }]).await?;
-    }
-    let found = if reclaimed.is_empty() { found } else { standing(db, state).await? };
+    let losers = reclaim(db, &decide::ended_in_the_way(run, &claims, &found, now), &found).await?;
+    let found = if losers.is_empty() { found } else { standing(db, state).await? };
     let in_the_way = decide::live_blockers(run, &claims, &found, now);
+    taken(db, &locked, losers, !in_the_way.is_empty()).await?;
     if !in_the_way.is_empty() {
         return Ok(Takeover::Blocked(in_the_way));
     }

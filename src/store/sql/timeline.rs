@@ -101,23 +101,43 @@ pub(super) async fn recovers(db: &mut Connection, run: RunId) -> Result<Option<R
     })
 }
 
+/// Stores a checkpoint; where there is one, `conflict` says what becomes of it.
+macro_rules! checkpoint_insert {
+    ($conflict:literal) => {
+        concat!(
+            "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, slice_serial, taken_at)
+             VALUES ($1, $2, $3, $4, $5, ",
+            now!(),
+            ") ON CONFLICT (run_id) ",
+            $conflict
+        )
+    };
+}
+
+/// Runs one of the statements above; says whether a row was written.
+async fn insert(
+    db: &mut Connection,
+    statement: &'static str,
+    run: RunId,
+    checkpoint: &Checkpoint,
+) -> Result<bool, Fault> {
+    let done = query(statement)
+        .bind(Id(run.0))
+        .bind(&checkpoint.state)
+        .bind(codec::json(&checkpoint.changed)?)
+        .bind(codec::json(&checkpoint.in_flight)?)
+        .bind(checkpoint.slice_serial.map(|serial| serial.0))
+        .execute(db)
+        .await?;
+    Ok(done.rows_affected() > 0)
+}
+
 pub(super) async fn checkpoint_put(db: &mut Connection, run: RunId, checkpoint: &Checkpoint) -> Result<(), Fault> {
-    let put = query(concat!(
-        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, slice_serial, taken_at)
-         VALUES ($1, $2, $3, $4, $5, ",
-        now!(),
-        ") ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, changed = excluded.changed,
-           in_flight = excluded.in_flight, slice_serial = excluded.slice_serial, taken_at = excluded.taken_at"
-    ))
-    .bind(Id(run.0))
-    .bind(&checkpoint.state)
-    .bind(codec::json(&checkpoint.changed)?)
-    .bind(codec::json(&checkpoint.in_flight)?)
-    .bind(checkpoint.slice_serial.map(|serial| serial.0))
-    .execute(db)
-    .await
-    .map_err(Fault::from);
-    match put {
+    let replace = checkpoint_insert!(
+        "DO UPDATE SET state = excluded.state, changed = excluded.changed, in_flight = excluded.in_flight,
+           slice_serial = excluded.slice_serial, taken_at = excluded.taken_at"
+    );
+    match insert(db, replace, run, checkpoint).await {
         Err(fault) if fault.missing_reference() => Err(not_found("run", run).into()),
         other => other.map(drop),
     }
@@ -125,20 +145,7 @@ pub(super) async fn checkpoint_put(db: &mut Connection, run: RunId, checkpoint: 
 
 /// Keeps the first checkpoint of a run; says whether it is the first.
 pub(super) async fn checkpoint_first(db: &mut Connection, run: RunId, checkpoint: &Checkpoint) -> Result<bool, Fault> {
-    let put = query(concat!(
-        "INSERT INTO run_checkpoints (run_id, state, changed, in_flight, slice_serial, taken_at)
-         VALUES ($1, $2, $3, $4, $5, ",
-        now!(),
-        ") ON CONFLICT (run_id) DO NOTHING"
-    ))
-    .bind(Id(run.0))
-    .bind(&checkpoint.state)
-    .bind(codec::json(&checkpoint.changed)?)
-    .bind(codec::json(&checkpoint.in_flight)?)
-    .bind(checkpoint.slice_serial.map(|serial| serial.0))
-    .execute(db)
-    .await?;
-    Ok(put.rows_affected() > 0)
+    insert(db, checkpoint_insert!("DO NOTHING"), run, checkpoint).await
 }
 
 pub(super) async fn checkpoint_find(db: &mut Connection, run: RunId) -> Result<Option<Checkpoint>, Fault> {

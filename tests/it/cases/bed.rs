@@ -196,11 +196,17 @@ impl Bed {
         self.exits(0, &["state", "pull", "live"]).stdout
     }
 
+    /// The newest run.
+    #[track_caller]
+    pub(crate) fn newest_run(&self) -> String {
+        let runs = self.exits(0, &["runs", "--limit", "1", "--format", "json"]).json();
+        runs["runs"][0]["run"].as_str().expect("a run").to_owned()
+    }
+
     /// The last event of a kind on the timeline of the newest run.
     #[track_caller]
     pub(crate) fn event(&self, kind: &str) -> Value {
-        let runs = self.exits(0, &["runs", "--limit", "1", "--format", "json"]).json();
-        let run = runs["runs"][0]["run"].as_str().expect("a run").to_owned();
+        let run = self.newest_run();
         let shown = self.exits(0, &["show", &run, "--format", "json"]).json();
         let events = shown["events"].as_array().expect("a timeline");
         let found = events.iter().rev().map(|one| &one["event"]).find(|event| event["kind"] == kind);

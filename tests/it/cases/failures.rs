@@ -104,6 +104,10 @@ fn applying_the_same_spec_again_may_fail_again_and_lose_nothing() {
 fn a_recovered_run_is_finished_by_its_spec() {
     let (bed, var, run) = failed();
     bed.exits(0, &["recover", &run]);
+    // Nobody else has touched anything, and part of it is done all the same.
+    let since = bed.exits(0, &["history", "--since-plan", "kl-plan.json"]).stdout;
+    assert!(since.contains("Part of it is done: recovered as serial 1 (2 rows by now as that left them)"), "{since}");
+    assert!(since.contains("✓ The plan still holds: nobody else has changed anything"), "{since}");
     std::fs::write(bed.path("fixed"), "").expect("the directory is ours");
     bed.apply(0, &["--var", &var]);
     bed.settled(&[&format!("-var={var}")]);

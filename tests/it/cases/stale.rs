@@ -78,6 +78,16 @@ fn a_changed_row_that_is_written_is_named() {
     let said = alice(&bed, 4, &["--on-stale", "revalidate"]);
     said.says(&["terraform_data.w: other values"]);
     assert!(!said.stderr.contains("Revalidated"), "{}", said.stderr);
+    // What others had changed is told also when the plan's own apply has come upon it.
+    alice(&bed, 0, &["--on-stale", "revalidate", "--accept-values"]);
+    let since = bed.exits(0, &["history", "--since-plan", "alice.json", "--format", "json"]).json();
+    let row = &since["write"][0];
+    let steps = [0, 1].map(|place| &row["versions"][place]);
+    assert_eq!(steps.map(|step| &step["own"]), [&Value::Null, &json!("apply")], "{since:#}");
+    assert_eq!(steps.map(|step| &step["cause"]["actor"]), [&json!("bob"), &json!("alice")]);
+    assert_eq!((&since["fresh"], &row["own"]), (&json!(false), &json!(true)));
+    let told = bed.exits(0, &["history", "--since-plan", "alice.json"]).stdout;
+    assert!(told.contains("by this plan's own apply") && told.contains("It has been applied already: as"), "{told}");
 }
 
 #[test]
@@ -152,6 +162,20 @@ fn values_that_differ_at_each_plan_have_to_be_accepted() {
     bed.apply(0, &["--accept-values"]);
     let at = json!([{ "address": "terraform_data.t", "relation": "values_differ", "attributes": ["input", "output"] }]);
     assert_eq!(bed.event("replanned")["at"], at);
+    // It is told, and who did so; and nobody claims that this is what was planned.
+    assert!(bed.event("values_accepted")["by"].is_string());
+    assert_eq!(bed.event("committed")["as_planned"], false);
+    let run = bed.newest_run();
+    let said = bed.exits(0, &["explain", &run]).stdout;
+    assert!(
+        said.contains("Committed the planned rows with other values, which were accepted unreviewed: 1 row"),
+        "{said}"
+    );
+    assert!(
+        said.contains("The other values were accepted by ") && !said.contains("exactly what was planned"),
+        "{said}"
+    );
+    assert_eq!(bed.exits(0, &["explain", &run, "--format", "json"]).json()["exactly_as_planned"], false);
 }
 
 #[test]

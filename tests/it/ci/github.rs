@@ -1,5 +1,6 @@
 //! Pull requests and merges on GitHub.
 
+mod away;
 mod orders;
 
 use std::fs;

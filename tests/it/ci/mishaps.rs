@@ -1,4 +1,5 @@
-//! Mishaps at every step of a job: the same job again brings state, comment and database in step.
+//! Mishaps at every step of a job: the same job again brings state, comment and database in step. Who comes after a job
+//! that died while it wrote its comment waits for the lock on that comment, for 45 seconds, so that many are tried at once.
 
 use std::fs;
 
@@ -11,10 +12,17 @@ use crate::harness::forge::github::GithubStandIn;
 use crate::harness::forge::{Merge, OpenRequest};
 use crate::harness::kl::Kl;
 use crate::harness::site::Checkout;
-use crate::mishaps::{meets, mishaps, points, try_each};
+use crate::mishaps::{
+    IDLE, everything_ended, meets, mishaps, of_a_plan, of_an_apply, points, telling, try_at_once, untried,
+};
 use kl_runner::forge::Push;
 
-on_both_databases!(a_mishap_at_any_step_of_a_plan_job, a_mishap_at_any_step_of_an_apply_job);
+on_both_databases!(
+    a_mishap_at_any_step_of_a_plan_job,
+    a_mishap_at_any_step_of_a_check_job,
+    a_mishap_at_any_step_of_an_apply_job,
+    a_mishap_at_any_step_of_the_last_step_of_a_job,
+);
 
 /// A request that makes one object in a state of its own, which leaves a line behind for each time that it is made.
 struct Story<'a> {
@@ -43,8 +51,19 @@ impl<'a> Story<'a> {
         self.desk.site.path(format!("{}.made", self.name))
     }
 
+    /// In a job of its own: `kl ci finish` is about all runs of its job.
+    fn in_its_job(&self, kl: Kl) -> Kl {
+        kl.env("GITHUB_RUN_ID", self.number.to_string())
+    }
+
     fn plan(&self) -> Kl {
-        self.desk.on_request(self.checkout.dir(), "alice", self.number, "opened").args(["ci", "plan"])
+        let job = self.desk.on_request(self.checkout.dir(), "alice", self.number, "opened");
+        self.in_its_job(job).args(["ci", "plan"])
+    }
+
+    fn check(&self) -> Kl {
+        let job = self.desk.on_request(self.checkout.dir(), "alice", self.number, "synchronize");
+        self.in_its_job(job).args(["ci", "check"])
     }
 
     fn merged(&self) -> Push {
@@ -52,7 +71,14 @@ impl<'a> Story<'a> {
     }
 
     fn apply(&self, push: &Push) -> Kl {
-        self.desk.on_push(self.checkout.dir(), "alice", push).args(["ci", "apply", "--wait", "1m"])
+        let job = self.desk.on_push(self.checkout.dir(), "alice", push);
+        self.in_its_job(job).args(["ci", "apply", "--wait", "1m"])
+    }
+
+    /// The step that always runs, after an apply that was killed when all was made and nothing was committed.
+    fn finish(&self, push: &Push) -> Kl {
+        let job = self.desk.on_push(self.checkout.dir(), "alice", push);
+        self.in_its_job(job).args(["ci", "finish"])
     }
 
     fn is_planned(&self, mishap: &str) {
@@ -77,22 +103,18 @@ fn desk(database: &Database) -> Desk {
     Desk { site: prepared(database), forge: GithubStandIn::start() }
 }
 
-/// The first time of each point: a job passes some of them dozens of times.
-fn first(points: Vec<String>) -> Vec<String> {
-    points.into_iter().filter(|point| point.ends_with("#1")).collect()
-}
-
-fn everything_ended(database: &Database) {
-    let one = |sql: &str| database.value(sql).unwrap_or_default();
-    assert_eq!(one("SELECT count(*) FROM runs WHERE ended_at IS NULL AND status <> 'started'"), "0", "live runs");
-    assert_eq!(one("SELECT count(*) FROM resource_reservations WHERE released_at IS NULL"), "0", "reservations");
+/// What a job passes, of each point the first time (some of them it passes dozens of times), without the store calls of
+/// the command that it runs, which are tried with that command.
+fn of_a_job(job: Kl, command: &[String]) -> Vec<String> {
+    let calls: Vec<String> = command.iter().filter(|point| point.starts_with("store/")).cloned().collect();
+    untried(points(job, 0).into_iter().filter(|point| point.ends_with("#1")).collect(), &calls)
 }
 
 fn a_mishap_at_any_step_of_a_plan_job(database: &Database) {
     let desk = desk(database);
     let trace = Story::new(&desk, "trace".to_owned());
-    let mishaps = mishaps(database, &first(points(&desk.site, trace.plan(), 0)));
-    try_each(&mishaps, |number, mishap| {
+    let mishaps = mishaps(database, &of_a_job(trace.plan(), &of_a_plan(database)));
+    try_at_once(IDLE, &mishaps, |number, mishap| {
         let story = Story::new(&desk, format!("plan-{number}"));
         meets(story.plan(), mishap);
         story.is_planned(mishap);
@@ -105,17 +127,61 @@ fn a_mishap_at_any_step_of_a_plan_job(database: &Database) {
     story.is_applied(&push, "none");
 }
 
+fn a_mishap_at_any_step_of_a_check_job(database: &Database) {
+    let desk = desk(database);
+    let trace = Story::new(&desk, "trace".to_owned());
+    trace.is_planned("none");
+    let mishaps = mishaps(database, &telling(of_a_job(trace.check(), &[]), &of_an_apply(database)));
+    try_at_once(IDLE, &mishaps, |number, mishap| {
+        let story = Story::new(&desk, format!("check-{number}"));
+        story.is_planned(mishap);
+        meets(story.check(), mishap);
+        let said = story.check().exits(0).stderr;
+        assert!(said.contains("live"), "{mishap}: {said}");
+    });
+    // Asking has reserved nothing.
+    everything_ended(database);
+}
+
 fn a_mishap_at_any_step_of_an_apply_job(database: &Database) {
     let desk = desk(database);
     let trace = Story::new(&desk, "trace".to_owned());
     trace.is_planned("none");
     let push = trace.merged();
-    let mishaps = mishaps(database, &first(points(&desk.site, trace.apply(&push), 0)));
-    try_each(&mishaps, |number, mishap| {
+    let mishaps = mishaps(database, &of_a_job(trace.apply(&push), &of_an_apply(database)));
+    try_at_once(IDLE, &mishaps, |number, mishap| {
         let story = Story::new(&desk, format!("apply-{number}"));
         story.is_planned(mishap);
         let push = story.merged();
         meets(story.apply(&push).args(["--lease", "1s"]), mishap);
+        story.is_applied(&push, mishap);
+    });
+    everything_ended(database);
+}
+
+/// Whatever becomes of `kl ci finish`: it can be run once more, and the job again.
+fn a_mishap_at_any_step_of_the_last_step_of_a_job(database: &Database) {
+    let desk = desk(database);
+    let killed = |name: String| {
+        let story = Story::new(&desk, name);
+        story.is_planned("none");
+        let push = story.merged();
+        assert_eq!(meets(story.apply(&push), "store/commit the run/begin#1=kill"), None);
+        (story, push)
+    };
+    let (trace, push) = killed("trace".to_owned());
+    let mishaps = mishaps(database, &telling(of_a_job(trace.finish(&push), &[]), &of_an_apply(database)));
+    trace.is_applied(&push, "none");
+    try_at_once(IDLE, &mishaps, |number, mishap| {
+        let (story, push) = killed(format!("finish-{number}"));
+        meets(story.finish(&push).args(["--wait", "1s"]), mishap);
+        drop(story.finish(&push).exits(0));
+        let live = format!(
+            "SELECT count(*) FROM runs JOIN states ON states.id = runs.state_id
+             WHERE states.name = '{}' AND runs.ended_at IS NULL",
+            story.name
+        );
+        assert_eq!(database.value(&live).as_deref(), Some("0"), "{mishap}");
         story.is_applied(&push, mishap);
     });
     everything_ended(database);

@@ -114,6 +114,11 @@ fn a_terraform_that_goes_on_alone_is_left_in_peace_and_finishes(database: &Datab
     scene.wait_for_terraform();
     let said = scene.site.kl().args(["recover", &run]).exits(0).stdout;
     assert!(said.contains("as serial 1") && !said.contains('!'), "{said}");
+    // How long it took is told as Terraform has told it, and not as nothing.
+    let shown = scene.site.kl().args(["show", &run, "--format", "json"]).exits(0).json();
+    let events = shown["events"].as_array().unwrap().iter().map(|recorded| &recorded["event"]);
+    let mut of_slow = events.filter(|event| event["address"] == "terraform_data.slow" && event["step"] == "finished");
+    assert!(of_slow.next().unwrap()["elapsed_seconds"].as_u64() > Some(0), "{shown}");
     let state = scene.site.kl().args(["state", "list", "live"]).exits(0).stdout;
     assert_eq!(state, "terraform_data.first\nterraform_data.later\nterraform_data.slow\n");
     drop(scene.apply(1).exits(0));

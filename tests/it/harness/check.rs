@@ -53,7 +53,8 @@ fn the_environment_is_what_the_test_says_and_nothing_else() {
     let mut names: Vec<&str> = said.stdout.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     names.retain(|name| *name != "KL_TERRAFORM");
     names.sort_unstable();
-    assert_eq!(names, ["HOME", "KL_TEST_OWN", "PATH", "TF_CLI_CONFIG_FILE", "TMPDIR"]);
+    let expected = ["GOGC", "GOMEMLIMIT", "HOME", "KL_TEST_OWN", "PATH", "TF_CLI_CONFIG_FILE", "TMPDIR"];
+    assert_eq!(names, expected);
     assert!(said.stdout.contains(&format!("HOME={}", site.path("home"))));
 }
 

@@ -1,6 +1,6 @@
 //! A fresh database for each test, on both backends, and the facts in it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use camino::Utf8Path;
@@ -125,10 +125,37 @@ impl Database {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         // The time comes first: by it the library's tests know what a killed test has left, and may be removed.
         let name = format!("kl_test_{}_{}_{}", now.as_secs(), std::process::id(), now.subsec_nanos());
-        let create = format!("CREATE DATABASE {name}");
+        Self::created(server, name, "")
+    }
+
+    /// Creates one in a way that CREATE DATABASE knows.
+    fn created(server: &str, name: String, how: &str) -> Self {
+        let create = format!("CREATE DATABASE {name} {how}");
         block_on(execute_on(server, &create)).unwrap_or_else(|error| panic!("cannot create a database: {error}"));
         let url = with_database(server, &name);
         Self { url, place: Place::Server { server: server.to_owned(), name }, corrupted: AtomicBool::new(false) }
+    }
+
+    /// Another one with the same rows, while nobody uses this one.
+    pub(crate) fn copy(&self) -> Self {
+        static COPIES: AtomicU32 = AtomicU32::new(0);
+        match &self.place {
+            Place::File(_) => {
+                let copy = Self::sqlite();
+                // Who was killed has left a log that belongs to it.
+                for file in ["", "-wal"] {
+                    let from = format!("{}{file}", self.url);
+                    if Utf8Path::new(&from).exists() {
+                        std::fs::copy(&from, format!("{}{file}", copy.url)).expect("the directory is ours");
+                    }
+                }
+                copy
+            }
+            Place::Server { server, name } => {
+                let copy = format!("{name}_{}", COPIES.fetch_add(1, Ordering::Relaxed));
+                Self::created(server, copy, &format!("TEMPLATE {name}"))
+            }
+        }
     }
 
     /// Its address, as kl takes it.

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use super::database::{Backend, Database, unsound};
 use super::kl::{Kl, Scrub};
 use super::providers;
+use super::terraform::GO;
 
 /// Directories of one test, removed at its end; the embedded databases in them are checked before.
 pub(crate) struct Site {
@@ -40,6 +41,14 @@ impl Site {
         if database.backend() == Backend::Postgres {
             drop(site.kl().args(["db", "migrate"]).exits(0));
         }
+        site
+    }
+
+    /// Another site with the same files, whose kl uses this database.
+    pub(crate) fn copy(&self, database: &Database) -> Self {
+        let mut site = Self::new();
+        copy(&self.root, &site.root);
+        site.database_url = Some(database.url().to_owned());
         site
     }
 
@@ -74,6 +83,7 @@ impl Site {
             ("LANG".into(), "C.UTF-8".into()),
             ("TF_CLI_CONFIG_FILE".into(), self.path("terraformrc").into()),
         ]);
+        env.extend(GO.map(|(name, value)| (name.into(), value.into())));
         // PATH leads to Terraform, KL_TERRAFORM chooses between several.
         for name in ["PATH", "KL_TERRAFORM"] {
             if let Some(value) = std::env::var_os(name) {
@@ -144,16 +154,20 @@ fn write(path: &Utf8Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// Copies a tree of plain files and directories, without Terraform's own.
+/// Copies a tree of files, links and directories, without Terraform's own.
 pub(crate) fn copy(from: &Utf8Path, to: &Utf8Path) {
     fs::create_dir_all(to).unwrap_or_else(|error| panic!("{to}: {error}"));
     for entry in from.read_dir_utf8().unwrap_or_else(|error| panic!("{from}: {error}")) {
         let entry = entry.expect("readable");
         let target = to.join(entry.file_name());
-        if entry.file_type().expect("readable").is_dir() {
+        let kind = entry.file_type().expect("readable");
+        if kind.is_dir() {
             if entry.file_name() != ".terraform" {
                 copy(entry.path(), &target);
             }
+        } else if kind.is_symlink() {
+            let leads_to = entry.path().read_link_utf8().expect("it is a link");
+            std::os::unix::fs::symlink(leads_to, &target).unwrap_or_else(|error| panic!("{target}: {error}"));
         } else {
             fs::copy(entry.path(), Path::new(&target)).unwrap_or_else(|error| panic!("{target}: {error}"));
         }

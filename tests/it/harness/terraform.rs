@@ -8,6 +8,9 @@ use tempfile::TempDir;
 
 use super::site::{Site, copy};
 
+/// For programs written in Go: Terraform runs for a tenth of a second, a fifth of which is the collection of garbage.
+pub(crate) const GO: [(&str, &str); 2] = [("GOGC", "off"), ("GOMEMLIMIT", "512MiB")];
+
 /// The program that the tests use: `KL_TERRAFORM`, else terraform or tofu on PATH.
 #[track_caller]
 pub(crate) fn program() -> Utf8PathBuf {
@@ -124,6 +127,7 @@ impl Plain {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", &self.root)
+            .envs(GO)
             .env("TF_CLI_CONFIG_FILE", self.root.join("terraformrc"))
             .stdin(Stdio::null())
             .output()

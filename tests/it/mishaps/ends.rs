@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use super::{Lab, World, meets, mishaps};
+use super::lab::{Lab, World};
+use super::{meets, mishaps, points};
 use crate::harness::database::Database;
-use crate::harness::kl::Kl;
 
 on_both_databases!(
     a_mishap_at_any_step_of_an_abort,
@@ -14,19 +14,11 @@ on_both_databases!(
     a_mishap_at_any_step_of_a_discard,
 );
 
-impl World<'_> {
-    /// The first run on this state with this status.
+impl World {
+    /// The first run with this status.
     fn run(&self, status: &str) -> String {
-        let sql = format!(
-            "SELECT CAST(runs.id AS text) FROM runs JOIN states ON states.id = runs.state_id
-             WHERE states.name = '{}' AND runs.status = '{status}' ORDER BY started_at LIMIT 1",
-            self.name
-        );
-        self.lab.database.value(&sql).unwrap()
-    }
-
-    fn on(&self, command: &str, run: &str) -> Kl {
-        self.lab.site.kl().args([command, run])
+        let sql = format!("SELECT CAST(id AS text) FROM runs WHERE status = '{status}' ORDER BY started_at LIMIT 1");
+        self.database.value(&sql).unwrap()
     }
 
     /// A run that was killed when all was made and nothing was committed. It has a long lease: one of a second can end
@@ -35,39 +27,30 @@ impl World<'_> {
         assert_eq!(meets(self.apply(), "store/commit the run/begin#1=kill"), None);
         self.run("applying")
     }
-
-    /// A run that failed half-way, and left a quarantine.
-    fn failed(&self) -> String {
-        self.breaks();
-        let said = self.apply().exits(1).stderr;
-        assert!(said.contains("local-exec"), "{said}");
-        self.is_mended();
-        self.run("failed")
-    }
 }
 
 fn a_mishap_at_any_step_of_an_abort(database: &Database) {
-    let lab = Lab::new(database);
-    let trace = lab.world("trace");
+    let lab = Lab::planned(database);
+    let trace = lab.world();
     let run = trace.cut_off();
-    let points = lab.points(trace.on("abort", &run), 0);
+    let points = points(trace.kl("abort").arg(&run), 0);
     let said = trace.apply().exits(0).stdout;
     assert!(said.contains("had done all of it, and was recovered as serial 1 by run "), "{said}");
     trace.comes_back("trace");
     lab.try_all(&mishaps(database, &points), |world, mishap| {
         let run = world.cut_off();
-        meets(world.on("abort", &run), mishap);
-        drop(world.on("abort", &run).exits(0));
+        meets(world.kl("abort").arg(&run), mishap);
+        drop(world.kl("abort").arg(&run).exits(0));
         assert_eq!(world.run("aborted"), run, "{mishap}");
         world.comes_back(mishap);
     });
 }
 
 /// Recovers, as whoever reads what kl says would do it.
-fn recovered(world: &World<'_>, run: &str, mishap: &str) {
+fn recovered(world: &World, run: &str, mishap: &str) {
     let mut run = run.to_owned();
     for _ in 0..4 {
-        let (status, said) = world.on("recover", &run).spawn().ends();
+        let (status, said) = world.kl("recover").arg(&run).spawn().ends();
         if status.success() || said.stderr.contains("recovered or discarded before") {
             return;
         }
@@ -76,7 +59,7 @@ fn recovered(world: &World<'_>, run: &str, mishap: &str) {
         let next: String = next.chars().take_while(|letter| *letter != '`').collect();
         assert!(!next.is_empty(), "{mishap}: {status} {said:?}");
         if status.code() == Some(2) {
-            drop(world.on("abort", &next).exits(0));
+            drop(world.kl("abort").arg(&next).exits(0));
         }
         run = next;
     }
@@ -84,16 +67,16 @@ fn recovered(world: &World<'_>, run: &str, mishap: &str) {
 }
 
 fn a_mishap_at_any_step_of_a_recovery_by_hand(database: &Database) {
-    let lab = Lab::new(database);
-    let trace = lab.world("trace");
-    let run = trace.failed();
-    let points = lab.points(trace.on("recover", &run), 0);
+    let lab = Lab::failed(database);
+    let trace = lab.world();
+    let run = trace.run("failed");
+    let points = points(trace.kl("recover").arg(&run), 0);
     trace.comes_back("trace");
     lab.try_all(&mishaps(database, &points), |world, mishap| {
-        let run = world.failed();
+        let run = world.run("failed");
         // A recovery is patient with a database that is away: it waits for minutes.
         let mishap = &mishap.replace("=down", "=kill");
-        meets(world.on("recover", &run), mishap);
+        meets(world.kl("recover").arg(&run), mishap);
         recovered(world, &run, mishap);
         world.comes_back(mishap);
     });
@@ -101,18 +84,21 @@ fn a_mishap_at_any_step_of_a_recovery_by_hand(database: &Database) {
 
 /// Who left something, who took it over and died, and who brought it in: told the same way everywhere, by what became of it.
 fn a_recovery_that_died_is_told_as_one(database: &Database) {
-    let lab = Lab::new(database);
-    let world = lab.world("left");
-    let failed = world.failed();
-    let kl = |args: &[&str]| lab.site.kl().args(args.iter().copied()).exits(0).stdout;
+    let lab = Lab::failed(database);
+    let world = lab.world();
+    let failed = world.run("failed");
+    let kl = |args: &[&str]| world.site.kl().args(args.iter().copied()).exits(0).stdout;
     let explained = || kl(&["explain", &failed]);
-    assert_eq!(meets(world.on("recover", &failed).args(["--actor", "ann"]), "store/commit the run/begin#1=kill"), None);
+    assert_eq!(
+        meets(world.kl("recover").arg(&failed).args(["--actor", "ann"]), "store/commit the run/begin#1=kill"),
+        None
+    );
     let died = world.run("reserved");
     let text = explained();
     assert!(text.contains(&format!("… What it left is being taken over by ann, run {died}\n")), "{text}");
     assert!(text.contains(&format!("`kl abort {died}` ends it")) && !text.contains("Recovered"), "{text}");
 
-    drop(world.on("abort", &died).exits(0));
+    drop(world.kl("abort").arg(&died).exits(0));
     let text = explained();
     let left =
         format!("! What it left was taken over by ann, run {died}; it is not in the state yet, and stays reserved");
@@ -123,12 +109,12 @@ fn a_recovery_that_died_is_told_as_one(database: &Database) {
     let kept = format!("kl recover {died}");
     assert!(page().contains(&kept));
 
-    drop(world.on("recover", &died).args(["--actor", "ben"]).exits(0));
+    drop(world.kl("recover").arg(&died).args(["--actor", "ben"]).exits(0));
     let text = explained();
     let (ann, ben) =
         (format!("taken over by ann, run {died}, and after that by ben, run "), "✓ Recovered: what it left was ");
     assert!(text.contains(&format!("{ben}{ann}")) && !text.contains("kl recover"), "{text}");
-    let shown = lab.site.kl().args(["show", &failed, "--format", "json"]).exits(0).json();
+    let shown = world.site.kl().args(["show", &failed, "--format", "json"]).exits(0).json();
     let aftermath = &shown["aftermath"];
     assert_eq!((&aftermath["became"], &aftermath["actor"]), (&json!("recovered"), &json!("ben")), "{aftermath}");
     assert_eq!(aftermath["serial"], 1);
@@ -137,13 +123,13 @@ fn a_recovery_that_died_is_told_as_one(database: &Database) {
 }
 
 fn a_mishap_at_any_step_of_a_discard(database: &Database) {
-    let lab = Lab::new(database);
-    let trace = lab.world("trace");
-    let run = trace.failed();
-    let discard = |world: &World<'_>, run: &str| world.on("recover", run).arg("--discard");
-    let points = lab.points(discard(&trace, &run), 0);
+    let lab = Lab::failed(database);
+    let trace = lab.world();
+    let run = trace.run("failed");
+    let discard = |world: &World, run: &str| world.kl("recover").arg(run).arg("--discard");
+    let points = points(discard(&trace, &run), 0);
     lab.try_all(&mishaps(database, &points), |world, mishap| {
-        let run = world.failed();
+        let run = world.run("failed");
         meets(discard(world, &run), mishap);
         let (status, said) = discard(world, &run).spawn().ends();
         let before = said.stderr.contains("recovered or discarded before");

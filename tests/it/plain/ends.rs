@@ -4,12 +4,14 @@
 use std::fs;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::backend::{exec, listed, shell, site};
+use crate::backend::{exec, listed, site};
 use crate::harness::database::Database;
+use crate::harness::kl::Running;
 use crate::harness::site::Site;
+use crate::harness::terraform::program;
 use crate::harness::wait_until;
 use crate::stage::{CHAIN, Gates, runs, status};
 
@@ -19,7 +21,9 @@ on_both_databases!(
     the_lock_of_a_killed_kl_is_freed_by_terraform,
     an_abort_takes_the_lock_of_a_terraform_that_works,
     what_others_have_done_since_an_abort_is_not_pushed_away,
+    a_terraform_that_failed_is_told_so,
     a_signal_is_heard_once,
+    a_signal_to_the_group_loses_nothing,
     two_signals_end_terraform_at_once_and_leave_no_lock,
 );
 
@@ -50,10 +54,30 @@ fn a_terraform_that_was_killed_leaves_no_lock(database: &Database) {
     kill(terraform[0], Signal::SIGKILL).unwrap();
     let said = running.exits(137).stderr;
     assert!(said.contains("without giving its lock back"), "{said}");
-    assert_eq!(runs(database, "failed").len(), 1);
+    let failed = runs(database, "failed");
+    assert_eq!(failed.len(), 1);
+    let told = site.kl().args(["explain", &failed[0]]).exits(0).stdout;
+    assert!(told.contains("! The command was ended by signal 9"), "{told}");
     assert!(status(&site)["reservations"].as_array().is_none_or(Vec::is_empty), "{}", status(&site));
     gates.open("apply");
     drop(exec(&site, &apply).exits(0));
+}
+
+fn a_terraform_that_failed_is_told_so(database: &Database) {
+    let broken = "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" { command = \"exit 1\" }\n}\n";
+    let site = site(database, broken);
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    drop(exec(&site, &["apply", "-auto-approve", "-input=false"]).exits(1));
+    let committed = runs(database, "committed").remove(0);
+    let told = |view: &str, run: &str| site.kl().args([view, run]).exits(0).stdout;
+    for view in ["explain", "show"] {
+        let told = told(view, &committed);
+        assert!(told.contains("! The command failed: it ended with exit code 1"), "{told}");
+    }
+    site.write("live/main.tf", "resource \"terraform_data\" \"a\" {}\n");
+    drop(exec(&site, &["apply", "-auto-approve", "-input=false"]).exits(0));
+    let committed = runs(database, "committed").remove(1);
+    assert!(told("show", &committed).contains("The command ended well"));
 }
 
 /// An apply whose kl is killed while it works: Terraform goes on, and cannot write its state. Gives the run of the lock.
@@ -79,10 +103,11 @@ fn orphaned(site: &Site, database: &Database) -> String {
     assert!(shown.contains(&run) && shown.contains("alice"), "{shown}");
     let said = exec(site, &["plan", "-input=false", "-no-color", &var]).exits(1).stderr;
     assert!(said.contains("is locked by alice") && said.contains(&run), "{said}");
-    // Terraform wraps it.
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let unlock = "`kl exec -- terraform force-unlock -force ";
-    assert!(said.contains(unlock) && said.contains(&format!("`kl abort {run}` frees its lock")), "{said}");
+    // What is to be copied is not wrapped.
+    let lock = database.value("SELECT lock_id FROM runs WHERE lock_id IS NOT NULL AND ended_at IS NULL").unwrap();
+    for command in [format!("kl abort {run}"), format!("kl exec -- terraform force-unlock -force {lock}")] {
+        assert!(said.lines().any(|line| line.ends_with(&format!("  {command}"))), "{command}: {said}");
+    }
     let said = site.kl().args(["apply", "live", &format!("-{var}"), "--auto-approve"]).exits(2).stderr;
     assert!(said.contains("is locked by alice") && said.contains(&format!("kl abort {run}")), "{said}");
     run
@@ -117,8 +142,20 @@ fn the_lock_of_a_killed_kl_is_freed_by_terraform(database: &Database) {
     let site = site(database, CHAIN);
     let run = orphaned(&site, database);
     drop(exec(&site, &["force-unlock", "-force", "whatever"]).exits(0));
-    assert_eq!(runs(database, "aborted"), [run]);
-    is_taken_over(&site);
+    assert_eq!(runs(database, "aborted"), std::slice::from_ref(&run));
+    // It may have been killed as well: then there is no file.
+    let said = site.kl().args(["explain", &run]).exits(0).stdout;
+    assert!(said.contains("Where its terraform was killed") && said.contains("is in no file"), "{said}");
+    // Somebody else begins the state: what a first apply left has no lineage yet, and cannot follow.
+    site.write("live/more.tf", "resource \"terraform_data\" \"more\" {}\n");
+    let begin = ["apply", "live", "--var=gates=x", "--target", "terraform_data.more", "--auto-approve"];
+    drop(site.kl().args(begin).exits(0));
+    let said = exec(&site, &["plan", "-input=false", "-var=gates=x"]).exits(0).stderr;
+    for part in ["It is of a first apply", "at serial 1", "do not push it", "`import` blocks", "terraform_data.slow"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    drop(exec(&site, &["state", "push", "errored.tfstate"]).exits(1));
+    assert_eq!(listed(&site), ["terraform_data.more"]);
 }
 
 fn an_abort_takes_the_lock_of_a_terraform_that_works(database: &Database) {
@@ -189,16 +226,67 @@ fn what_others_have_done_since_an_abort_is_not_pushed_away(database: &Database) 
     assert!(plan().contains("holds nothing that the state does not have: remove the file"), "{}", plan());
 }
 
-/// A second signal would make Terraform drop everything.
+/// A second signal would make Terraform drop everything. It may be sent to kl alone, or to its whole group, and by `timeout`
+/// to both.
 fn a_signal_is_heard_once(database: &Database) {
     let site = site(database, "");
-    let script = "trap 'echo INT' INT; trap 'echo TERM; end=1' TERM; echo ready; until [ $end ]; do sleep 0.02; done";
-    let mut running = shell(&site, script).spawn();
+    let script =
+        "trap 'echo INT' INT; trap 'echo TERM; end=1' TERM; echo ready; until [ $end ]; do sleep 0.02; done; echo end";
+    // In a session of its own kl leads a group, and has no terminal.
+    let kl = env!("CARGO_BIN_EXE_kl");
+    let in_a_group = |script: &str| {
+        let args = [kl, "exec", "--dir", "live", "--", "sh", "-c", script];
+        site.kl().instead("setsid").args(args)
+    };
+    let group = |running: &Running, signal| killpg(running.pid(), signal).unwrap();
+    let alone = |running: &Running, signal| running.signal(signal);
+    let both = |running: &Running, signal| {
+        running.signal(signal);
+        killpg(running.pid(), signal).unwrap();
+    };
+    for send in [&group as &dyn Fn(&Running, Signal), &alone, &both] {
+        let mut running = in_a_group(script).spawn();
+        running.wait_to_print("ready", 1);
+        send(&running, Signal::SIGINT);
+        running.wait_to_print("INT", 1);
+        send(&running, Signal::SIGTERM);
+        assert_eq!(running.exits(0).stdout, "ready\nINT\nTERM\nend\n");
+    }
+    // Whoever does not pass it on has all of its group hear it.
+    let inner = script.replace('$', "\\$");
+    let script = format!("sh -c \"{inner}\" & child=$!; trap 'wait $child; wait $child' TERM; wait $child");
+    let mut running = in_a_group(&script).spawn();
     running.wait_to_print("ready", 1);
-    running.signal(Signal::SIGINT);
-    running.wait_to_print("INT", 1);
-    running.signal(Signal::SIGTERM);
-    assert_eq!(running.exits(0).stdout, "ready\nINT\nTERM\n");
+    group(&running, Signal::SIGTERM);
+    let (_, said) = running.ends();
+    assert_eq!(said.stdout, "ready\nTERM\nend\n");
+}
+
+/// The group's signal is an order to stop in good order, and what is under way is in the state afterwards.
+fn a_signal_to_the_group_loses_nothing(database: &Database) {
+    let site = site(database, CHAIN);
+    let gates = Gates::new(&site);
+    let var = format!("-var={}", gates.var());
+    // The command at the gate does not hear of an interruption.
+    site.write("live/main.tf", &CHAIN.replace("command = \"while", "command = \"trap '' INT TERM; while"));
+    drop(exec(&site, &["init", "-input=false"]).exits(0));
+    gates.close("apply");
+    let terraform = program();
+    let kl = [env!("CARGO_BIN_EXE_kl"), "exec", "--dir", "live", "--", terraform.as_str()];
+    let apply = ["apply", "-auto-approve", "-input=false", &var];
+    let mut running = site.kl().instead("setsid").args(kl).args(apply).spawn();
+    gates.reached("apply");
+    killpg(running.pid(), Signal::SIGINT).unwrap();
+    running.wait_to_print("Interrupt received", 1);
+    gates.open("apply");
+    let (status, said) = running.ends();
+    // It may have begun with the next object before the interruption had got round in it.
+    assert!(
+        matches!(status.code(), Some(0 | 1)) && !said.stderr.contains("Two interrupts received"),
+        "{status} {said:?}"
+    );
+    assert!(listed(&site).contains(&"terraform_data.slow".to_owned()), "{:?}", listed(&site));
+    assert!(runs(database, "reserved").is_empty());
 }
 
 fn two_signals_end_terraform_at_once_and_leave_no_lock(database: &Database) {
@@ -214,7 +302,8 @@ fn two_signals_end_terraform_at_once_and_leave_no_lock(database: &Database) {
     gates.reached("apply");
     running.signal(Signal::SIGINT);
     running.wait_to_print("Interrupt received", 1);
-    running.signal(Signal::SIGINT);
+    // Another one than the first, which would be the same one for a second.
+    running.signal(Signal::SIGTERM);
     let (status, said) = running.ends();
     assert!(status.code() == Some(1) && said.stderr.contains("Two interrupts received"), "{status} {said:?}");
     assert!(!said.stderr.contains("A second signal"), "{said:?}");

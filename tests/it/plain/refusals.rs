@@ -88,16 +88,17 @@ fn an_address_of_its_own_is_refused(database: &Database) {
     let elsewhere = "http://127.0.0.1:9/elsewhere";
     let given = format!("-backend-config=address={elsewhere}");
     let said = exec(&site, &["init", "-input=false", "-reconfigure", &given]).exits(3).stderr;
-    assert!(said.contains("-backend-config names an address"), "{said}");
+    assert!(said.contains("-backend-config sets address, which counts for more"), "{said}");
     // In the arguments that Terraform takes from the environment, or in a file.
     let init = exec(&site, &["init", "-input=false", "-reconfigure"]);
     let said = init.env("TF_CLI_ARGS_init", format!("'{given}'")).exits(3).stderr;
-    assert!(said.contains("-backend-config names an address") && said.contains("TF_CLI_ARGS_init"), "{said}");
+    assert!(said.contains("-backend-config sets address") && said.contains("TF_CLI_ARGS_init"), "{said}");
     site.write("live/b.hcl", &format!("# where\naddress = \"{elsewhere}\"\n"));
     site.write("live/b.json", &format!("{{\"lock_address\": \"{elsewhere}\"}}"));
-    for file in ["b.hcl", "b.json"] {
+    site.write("live/c.hcl", "unlock_method = \"DELETE\"\npassword = \"x\"\n");
+    for (file, sets) in [("b.hcl", "address"), ("b.json", "lock_address"), ("c.hcl", "unlock_method, password")] {
         let said = exec(&site, &["init", "-input=false", "-reconfigure", &format!("-backend-config={file}")]).exits(3);
-        assert!(said.stderr.contains(&format!("{file}: the file names an address")), "{said:?}");
+        assert!(said.stderr.contains(&format!("{file}: the file sets {sets}, which")), "{said:?}");
     }
     site.write("live/b.hcl", "skip_cert_verification = true\n");
     drop(exec(&site, &["init", "-input=false", "-reconfigure", "-backend-config", "b.hcl"]).exits(0));
@@ -106,19 +107,24 @@ fn an_address_of_its_own_is_refused(database: &Database) {
     let known = site.repo().join("live/.terraform/terraform.tfstate");
     let text = fs::read_to_string(&known).unwrap();
     let mut backend: Value = serde_json::from_str(&text).unwrap();
-    backend["backend"]["config"]["address"] = json!(elsewhere);
-    fs::write(&known, backend.to_string()).unwrap();
-    let said = exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=9"]).exits(3).stderr;
-    assert!(said.contains("an earlier init") && said.contains("init -reconfigure"), "{said}");
+    for (name, value) in [("unlock_method", "DELETE"), ("address", elsewhere)] {
+        backend["backend"]["config"][name] = json!(value);
+        fs::write(&known, backend.to_string()).unwrap();
+        let said = exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=9"]).exits(3).stderr;
+        assert!(said.contains("an earlier init") && said.contains("init -reconfigure"), "{said}");
+        assert!(said.contains(name), "{name}: {said}");
+    }
     drop(exec(&site, &["init", "-input=false", "-reconfigure"]).exits(0));
     drop(exec(&site, &["plan", "-input=false"]).exits(0));
     let configuration = site.repo().join("live/backend.tf");
     let text = fs::read_to_string(&configuration).unwrap();
-    let own = text.replace("backend \"http\" {", &format!("backend \"http\" {{\n address = \"{elsewhere}\"\n"));
-    assert_ne!(own, text);
-    fs::write(&configuration, own).unwrap();
-    let said = exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=9"]).exits(3).stderr;
-    assert!(said.contains("names an address of its own"), "{said}");
+    for (name, value) in [("address", elsewhere), ("unlock_method", "DELETE"), ("username", "ci")] {
+        let own = text.replace("backend \"http\" {", &format!("backend \"http\" {{\n {name} = \"{value}\"\n"));
+        assert_ne!(own, text);
+        fs::write(&configuration, own).unwrap();
+        let said = exec(&site, &["apply", "-auto-approve", "-input=false", "-var=value=9"]).exits(3).stderr;
+        assert!(said.contains("the backend block in") && said.contains(&format!("sets {name}, which")), "{said}");
+    }
     fs::write(&configuration, text).unwrap();
     assert_eq!(pulled(&site), before);
 }

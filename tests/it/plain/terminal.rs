@@ -15,6 +15,7 @@ use crate::stage::{CHAIN, Gates, runs, wait_for_runs};
 on_both_databases!(
     terraform_asks_at_the_terminal_and_is_answered,
     ctrl_c_at_the_terminal_reaches_terraform_once,
+    a_command_in_the_background_asks_when_it_is_in_the_foreground,
     the_lock_is_free_when_the_terminal_is_gone,
 );
 
@@ -27,10 +28,14 @@ struct Terminal {
 impl Terminal {
     /// `kl exec -- terraform ARGS` in `live`, at a terminal of its own (`script` makes one).
     fn exec(site: &Site, name: &str, args: &str) -> Self {
-        let keys = site.path(name);
-        drop(site.kl().instead("mkfifo").arg(keys.as_str()).exits(0));
         let line =
             format!("exec '{}' exec --dir live --actor alice -- '{}' {args}", env!("CARGO_BIN_EXE_kl"), program());
+        Self::shell(site, name, &line)
+    }
+
+    fn shell(site: &Site, name: &str, line: &str) -> Self {
+        let keys = site.path(name);
+        drop(site.kl().instead("mkfifo").arg(keys.as_str()).exits(0));
         let quoted = line.replace('"', "\\\"");
         let shell = format!("exec script -qefc \"{quoted}\" /dev/null <{keys}");
         let shows = site.kl().instead("sh").args(["-c", &shell]).env("TERM", "dumb").spawn();
@@ -86,6 +91,30 @@ fn ctrl_c_at_the_terminal_reaches_terraform_once(database: &Database) {
         assert_eq!(listed(&site), ["terraform_data.first", "terraform_data.slow"]);
         assert!(runs(database, "reserved").is_empty());
     }
+}
+
+/// A job of a shell stops when it wants to read there, and goes on where it can. Then Ctrl-C is heard once, and the shell
+/// has its terminal back.
+fn a_command_in_the_background_asks_when_it_is_in_the_foreground(database: &Database) {
+    let site = site(database, "");
+    let script =
+        "read word; echo got $word; trap 'echo INT; end=1' INT; echo trapped; until [ $end ]; do sleep 0.02; done";
+    site.write("live/ask.sh", script);
+    let kl = format!("'{}' exec --dir live -- sh ask.sh", env!("CARGO_BIN_EXE_kl"));
+    let jobs = format!(
+        "set -m\n{kl} &\nuntil [ \"$(jobs -s)\" ] || [ $SECONDS -gt 60 ]; do sleep 0.02; done\necho it has stopped\nfg\nread more\necho and $more\n"
+    );
+    site.write("jobs.sh", &jobs);
+    let mut terminal = Terminal::shell(&site, "keys", "bash jobs.sh");
+    terminal.shows.wait_to_print("it has stopped", 1);
+    terminal.types(b"something\n");
+    terminal.shows.wait_to_print("got something", 1);
+    terminal.shows.wait_to_print("trapped", 1);
+    terminal.types(b"\x03");
+    terminal.shows.wait_to_print("INT\r\n", 1);
+    terminal.types(b"more\n");
+    let said = terminal.shows.exits(0).stdout;
+    assert!(said.contains("and more") && said.matches("INT\r\n").count() == 1, "{said}");
 }
 
 /// As when a window is closed or a connection breaks: the terminal's end reaches both, and kl outlives its command.

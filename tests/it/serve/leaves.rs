@@ -90,12 +90,13 @@ fn a_removal_that_is_cut_off_leaves_no_lock(database: &Database) {
     let secret = token(&site, "chief", "live", "admin");
     let server = Server::start(&site);
     let document = empty(1, "l").replace("\"outputs\":{}", r#""outputs":{"o":{"value":1,"type":"number"}}"#);
-    for (method, path, body) in [
-        ("LOCK", "/states/live", lock("one")),
-        ("POST", "/states/live?ID=one", document),
-        ("UNLOCK", "/states/live", lock("one")),
+    for (method, path, body, status) in [
+        ("LOCK", "/states/live", lock("one"), 200),
+        ("POST", "/states/live?ID=one", document, 200),
+        ("DELETE", "/states/live", String::new(), 423),
+        ("UNLOCK", "/states/live", lock("one"), 200),
     ] {
-        assert_eq!(server.asks(method, path, Some(&secret), &body).status, 200);
+        assert_eq!(server.asks(method, path, Some(&secret), &body).status, status, "{method}");
     }
     drop(server.stops());
     let login = STANDARD.encode(format!("kl:{secret}"));
@@ -112,6 +113,10 @@ fn a_removal_that_is_cut_off_leaves_no_lock(database: &Database) {
     let server = Server::start(&site);
     // Its answer was lost: whoever asks once more hears that it is done, and nothing is done twice.
     assert_eq!(server.asks("DELETE", "/states/live", Some(&secret), "").status, 200);
+    let gone = server.asks("GET", "/states/live", Some(&secret), "").body;
+    for part in ["\"serial\": 2", "\"lineage\": \"l\"", "\"resources\": []"] {
+        assert!(gone.contains(part), "{part}: {gone}");
+    }
     assert_eq!(server.asks("LOCK", "/states/live", Some(&secret), &lock("two")).status, 200);
     assert_eq!(server.asks("DELETE", "/states/live?ID=two", Some(&secret), "").status, 200);
     assert_eq!(server.asks("DELETE", "/states/live?ID=three", Some(&secret), "").status, 409);

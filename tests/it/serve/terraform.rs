@@ -120,6 +120,20 @@ fn terraform_does_everything_where_only_the_usual_methods_pass(database: &Databa
     assert_eq!(dev(&["output", "-raw", "value"]).exits(0).stdout, "7");
     assert_eq!(run(&["output", "-raw", "value"]).exits(0).stdout, "1");
 
+    // DELETE unlocks where the locks are, and nowhere else: at the state it would remove all of it.
+    let chief = token(&site, "chief", "live/*", "admin");
+    let deletes = |address: &str, args: &[&str]| {
+        let kl = server.terraform(&site, "live/web", &chief, args).env("TF_HTTP_UNLOCK_METHOD", "DELETE");
+        kl.env("TF_HTTP_UNLOCK_ADDRESS", address).env("TF_CLI_ARGS", "-no-color")
+    };
+    let (_, said) = deletes(&state, &["taint", "terraform_data.a"]).spawn().ends();
+    assert!(said.stderr.contains("this is an unlock"), "{said:?}");
+    let said = deletes(&state, &["force-unlock", "-force", "x"]).exits(1).stderr;
+    assert!(said.contains("this is an unlock"), "{said}");
+    assert_eq!(listed(), whole);
+    drop(deletes(&state.replace("/states/", "/locks/"), &["force-unlock", "-force", "x"]).exits(0));
+    drop(run(&["untaint", "terraform_data.a"]).exits(0));
+
     // Another configuration reads what this one gives.
     site.write("reader/main.tf", READER);
     let read = |args: &[&str]| run(args).dir("../reader");

@@ -72,6 +72,7 @@ fn a_token_is_shown_once_and_kept_as_a_digest(database: &Database) {
 fn what_a_token_does_not_allow_is_refused_and_changes_nothing(database: &Database) {
     let site = Site::on(database);
     let [read, write, admin] = ["read", "write", "admin"].map(|role| token(&site, role, "live/*", role));
+    let every = token(&site, "every", "**", "admin");
     let server = Server::start(&site);
     let web = "/states/live%2Fweb";
     let ask = |method: &str, path: &str, token: &str, body: &str| server.asks(method, path, Some(token), body);
@@ -100,7 +101,17 @@ fn what_a_token_does_not_allow_is_refused_and_changes_nothing(database: &Databas
     expect(ask("GET", "/states/other", &admin, ""), 403, "is for states like");
     assert_eq!(database.value("SELECT count(*) FROM states"), Some("0".into()), "nothing came to be");
 
+    // One slash too many is no other state.
+    for path in ["/states/live%2F", "/states/live/", "/states/live%2Fweb/", "/states//web", "/states/live//"] {
+        for (method, body) in [("LOCK", lock("one")), ("GET", String::new())] {
+            expect(ask(method, path, &every, &body), 400, "none is begun whose name has a /");
+        }
+    }
+    assert_eq!(database.value("SELECT count(*) FROM states"), Some("0".into()));
+
     expect(ask("LOCK", web, &write, &lock("one")), 200, "");
+    // With `unlock_method = "DELETE"` Terraform would remove the state.
+    expect(ask("DELETE", web, &write, &lock("one")), 400, "this is an unlock");
     for (method, path, body) in [
         ("POST", format!("{web}?ID=one"), document.as_str()),
         ("DELETE", format!("{web}?ID=one"), ""),

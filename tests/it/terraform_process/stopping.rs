@@ -159,6 +159,31 @@ async fn a_terraform_that_does_not_listen_is_killed_after_the_grace() {
     assert_dies(&text_of(&pid).await).await;
 }
 
+#[tokio::test]
+async fn a_terraform_that_finishes_what_it_is_at_is_cut_off_only_when_time_is_short() {
+    for short in [false, true] {
+        let lab = Lab::new(&[("main.tf", "")]);
+        let (begun, asked, go) = (lab.path("begun"), lab.path("asked"), lab.path("go"));
+        // No grace at all, from when time is short.
+        let stop = Stop { grace: Duration::ZERO, ..Stop::never() };
+        let (told, files) = (stop.clone(), (begun.clone(), asked.clone(), go.clone()));
+        tokio::spawn(async move {
+            text_of(&files.0).await;
+            told.interrupt.cancel();
+            text_of(&files.1).await;
+            if short {
+                told.soon.cancel();
+            } else {
+                std::fs::write(&files.2, "x").unwrap();
+            }
+        });
+        let finishes = format!("echo x > {asked}; while [ ! -e {go} ]; do sleep 0.02; done; exit 1");
+        let script = format!("trap '{finishes}' INT\necho x > {begun}\nwhile :; do sleep 0.02; done");
+        let error = run_fake(&lab, &script, &stop).await;
+        assert!(matches!(error, Err(TerraformError::Cancelled { cut, .. }) if cut == short), "{error:?}");
+    }
+}
+
 /// A state over HTTP that interrupts as soon as it is asked for, and answers later; sets the flag when it does.
 fn slow_state(stop: &Stop) -> (String, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

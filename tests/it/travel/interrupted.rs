@@ -9,7 +9,7 @@ use super::{block, content, document, instance, state};
 use crate::harness::database::Database;
 use crate::harness::kl::Kl;
 use crate::harness::site::Site;
-use crate::mishaps::{mishaps, points, try_each};
+use crate::mishaps::{interruptions, points, try_each};
 
 on_both_databases!(
     a_rollback_is_finished_whatever_interrupts_it,
@@ -17,11 +17,6 @@ on_both_databases!(
     a_move_is_finished_whatever_interrupts_it,
     an_adoption_is_finished_whatever_interrupts_it,
 );
-
-/// What goes wrong at each point. A step that only takes longer interrupts nothing.
-fn interruptions(database: &Database, points: &[String]) -> Vec<String> {
-    mishaps(database, points).into_iter().filter(|mishap| !mishap.contains("=stall")).collect()
-}
 
 fn documents() -> [String; 2] {
     let of = |serial, input| {
@@ -54,7 +49,7 @@ fn interrupted(database: &Database, args: &[&str], is_done: impl Fn(&Value) + Sy
     let brief = ["--lease", "1s", "--wait", "1m"];
     let command = |name: &str| state(&site, args).args(["--state", name]).args(brief);
     world(&site, "trace");
-    let points = points(&site, command("trace"), 0);
+    let points = points(command("trace"), 0);
     try_each(&interruptions(database, &points), |number, mishap| {
         let name = format!("world-{number}");
         world(&site, &name);
@@ -107,30 +102,38 @@ output "o" { value = terraform_data.a.output }
 
 fn an_adoption_is_finished_whatever_interrupts_it(database: &Database) {
     let site = Site::on(database);
-    site.write("live/main.tf", WORLD);
     let block = block("", "a", &instance("", 1));
     let old = document(7, &[&block], r#""o":{"value":1,"type":"number"}"#, "");
-    let file = site.repo().join("live/terraform.tfstate");
-    fs::write(&file, &old).unwrap();
-    let command = |name: &str| -> Kl {
-        site.kl().args(["state", "adopt", "live", "--state", name, "--lease", "1s", "--wait", "1m"])
+    // Each has a backend of its own: whoever asks it takes its lock for a moment.
+    let prepared = |name: &str| {
+        site.write(&format!("{name}/main.tf"), WORLD);
+        site.write(&format!("{name}/terraform.tfstate"), &old);
     };
-    let points = points(&site, command("trace"), 0);
+    let command = |name: &str| -> Kl {
+        site.kl().args(["state", "adopt", name, "--state", name, "--lease", "1s", "--wait", "1m"])
+    };
+    let is_untouched = |name: &str, mishap: &str| {
+        let dir = site.repo().join(name);
+        assert_eq!(fs::read_to_string(dir.join("terraform.tfstate")).unwrap(), old, "{mishap}");
+        let mut files: Vec<String> =
+            dir.read_dir_utf8().unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
+        files.sort();
+        assert_eq!(files, ["main.tf", "terraform.tfstate"], "{mishap}");
+    };
+    prepared("trace");
+    let points = points(command("trace"), 0);
     try_each(&interruptions(database, &points), |number, mishap| {
         let name = format!("world-{number}");
+        prepared(&name);
         let (status, said) = command(&name).env("KL_MISHAP", mishap).spawn().ends();
         assert!(!said.stderr.contains("panicked") && status.code().is_none_or(|code| code <= 1), "{mishap}: {said:?}");
-        assert_eq!(fs::read_to_string(&file).unwrap(), old, "{mishap}");
         drop(command(&name).exits(0));
         assert_eq!(newest(database, &name), "7", "{mishap}");
+        is_untouched(&name, mishap);
     });
-    assert_eq!(fs::read_to_string(&file).unwrap(), old);
     // What the killed ones left holds states: the next one has cleared it away.
+    prepared("last");
     drop(command("last").exits(0));
     assert_eq!(site.leftovers(), Vec::<String>::new());
-    let files = site.repo().join("live").read_dir_utf8().unwrap();
-    let mut files: Vec<String> = files.map(|entry| entry.unwrap().file_name().to_owned()).collect();
-    files.sort();
-    assert_eq!(files, ["main.tf", "terraform.tfstate"]);
     tidy(database);
 }

@@ -10,6 +10,8 @@ use crate::harness::site::Site;
 on_both_databases!(
     a_life_that_ended_before_the_others_moved_away_is_told,
     what_a_plain_terraform_moved_goes_on_at_its_new_address,
+    of_two_that_changed_places_each_has_its_own_life,
+    a_life_has_the_words_of_its_plans,
 );
 
 /// The moments of a life, the newest first: what happened to which row, by whom.
@@ -52,6 +54,55 @@ fn a_life_that_ended_before_the_others_moved_away_is_told(database: &Database) {
     let told = lived(&site, "terraform_data.old");
     let away = ["old[0] created by dan", "old[0] to new[0] by cora", "old[1] to new[1] by cora"];
     assert_eq!(told, [&away[..], &before].concat());
+}
+
+fn of_two_that_changed_places_each_has_its_own_life(database: &Database) {
+    let site = Site::on(database);
+    let config = |input: u32| {
+        format!("resource \"terraform_data\" \"a\" {{ input = {input} }}\nresource \"terraform_data\" \"b\" {{}}\n")
+    };
+    let apply = |input: u32| {
+        site.write("live/main.tf", &config(input));
+        drop(site.kl().args(["apply", "live", "--auto-approve", "--actor", "ann"]).exits(0));
+    };
+    apply(1);
+    for (from, to) in [("a", "tmp"), ("b", "a"), ("tmp", "b")] {
+        let [from, to] = [from, to].map(|name| format!("terraform_data.{name}"));
+        drop(state(&site, &["mv", &from, &to, "--actor", "ben"]).exits(0));
+    }
+    let places = ["moved terraform_data.a from terraform_data.b", "moved terraform_data.b from terraform_data.a"];
+    assert_eq!(super::diff(&site, &["1", "4"]), places);
+    let back = || drop(state(&site, &["rollback", "--to", "1", "--yes", "--actor", "cora"]).exits(0));
+    back();
+    let first = ["a from b by cora", "b from tmp by ben", "tmp from a by ben", "a created by ann"];
+    // What passed by an address is not mixed up with what stands now where that went first.
+    assert_eq!(lived(&site, "terraform_data.tmp"), first);
+    assert_eq!(lived(&site, "terraform_data.a"), first);
+    // What stands where it stood does not move in a rollback.
+    apply(2);
+    back();
+    assert_eq!(lived(&site, "terraform_data.a"), [&["a changed by cora", "a changed by ann"][..], &first].concat());
+}
+
+fn a_life_has_the_words_of_its_plans(database: &Database) {
+    let site = Site::on(database);
+    let apply = |text: &str| {
+        site.write("live/main.tf", text);
+        drop(site.kl().args(["apply", "live", "--auto-approve"]).exits(0));
+    };
+    let again = |trigger: u32| format!("resource \"terraform_data\" \"again\" {{ triggers_replace = {trigger} }}\n");
+    apply(&format!("{}resource \"terraform_data\" \"gone\" {{}}\n", again(1)));
+    let removed = "removed {\n from = terraform_data.gone\n lifecycle { destroy = false }\n}\n";
+    let import = "resource \"terraform_data\" \"came\" {}\nimport {\n to = terraform_data.came\n id = \"abc\"\n}\n";
+    apply(&format!("{}{removed}{import}", again(2)));
+    for (name, word) in [("gone", "no longer managed"), ("came", "imported"), ("again", "replaced")] {
+        let life = |format: &str| {
+            let address = format!("terraform_data.{name}");
+            site.kl().args(["history", "live", "--address", &address, "--format", format]).exits(0)
+        };
+        assert_eq!(life("json").json()["moments"][0]["planned"], word, "{name}");
+        assert!(life("table").stdout.contains(word), "{name}");
+    }
 }
 
 fn what_a_plain_terraform_moved_goes_on_at_its_new_address(database: &Database) {

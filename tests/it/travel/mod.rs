@@ -408,12 +408,24 @@ fn what_was_taken_back_can_be_planned_and_applied_again(database: &Database) {
     site.write("live/main.tf", LATER);
     let spec = site.path("spec.json").into_string();
     drop(site.kl().args(["plan", "live", "--out", &spec]).exits(0));
+    site.write("live/main.tf", WORLD);
+    drop(site.kl().args(["apply", &spec, "--dir", "live"]).exits(4));
+    let refused = crate::stage::runs(database, "stale").remove(0);
+    let explained = || site.kl().args(["explain", &refused]).exits(0).stdout;
+    site.write("live/main.tf", LATER);
     drop(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0));
+    assert!(explained().contains("Nothing is left to do: the same spec was applied as serial 2"), "{}", explained());
     assert!(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0).stdout.contains("already applied"));
     drop(state(&site, &["rollback", "--to", "1", "--yes"]).exits(0));
     // The spec was applied, and is no longer: that is not "nothing to do".
     let said = site.kl().args(["apply", &spec, "--dir", "live"]).exits(4).stderr;
     assert!(said.contains("the reviewed plan no longer holds"), "{said}");
+    let told = explained();
+    assert!(told.contains("what it wrote was changed since without a plan: `kl history --since-plan"), "{told}");
+    assert!(!told.contains("Nothing is left to do"), "{told}");
+    let since = site.kl().args(["history", "--since-plan", &spec]).exits(0).stdout;
+    assert!(since.contains("! The plan no longer holds"), "{since}");
+    assert!(since.contains("! It was applied as serial 2, and some of what that wrote was changed"), "{since}");
     drop(fs::remove_file(&spec));
     drop(site.kl().args(["plan", "live", "--out", &spec]).exits(0));
     drop(site.kl().args(["apply", &spec, "--dir", "live"]).exits(0));

@@ -53,8 +53,7 @@ pub(super) fn module(blocks: Vec<Block>) -> Result<ModuleConfig, Trouble> {
                 let last = block.body.blocks.iter().rfind(|child| matches!(&*child.kind, "backend" | "cloud"));
                 if let Some(last) = last {
                     module.has_backend = true;
-                    let names = ["address", "lock_address", "unlock_address"];
-                    module.backend_has_address = names.iter().any(|name| last.body.attribute(name).is_some());
+                    module.backend_sets = last.body.attributes.iter().map(|(name, _)| name.clone()).collect();
                 }
             }
             "action" => {

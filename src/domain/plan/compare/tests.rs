@@ -151,6 +151,27 @@ fn a_change_that_nobody_reviewed_is_named() {
 }
 
 #[test]
+fn a_move_and_an_import_that_come_or_go_are_called_so() {
+    let text = json!({"format_version": "1.2", "resource_changes": [
+        {"address": "x.new", "previous_address": "x.old", "change": {"actions": ["no-op"]}},
+        {"address": "x.imp", "change": {"actions": ["no-op"], "importing": {"id": "abc"}}},
+    ]});
+    let (with, without) = (PlanJson::read(&text.to_string()).unwrap(), plan(json!([])));
+    let told = |reviewed: &PlanJson, now: &PlanJson| {
+        let comparison = compare(&spec(reviewed), now, false, &KEY).unwrap();
+        comparison.differences.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&with, &without),
+        ["x.imp: was to import, now nothing is planned", "x.new: was to move from x.old, now nothing is planned"]
+    );
+    assert_eq!(
+        told(&without, &with),
+        ["x.imp: not in the reviewed plan: import", "x.new: not in the reviewed plan: move from x.old"]
+    );
+}
+
+#[test]
 fn a_difference_is_said_to_be_a_requests_only_when_it_can_be() {
     use RequestPhase::{Merged, Open};
     let one = |address: &str, after: i32| change(address, &["update"], json!({"n": 1}), json!({"n": after}), json!({}));

@@ -18,6 +18,7 @@ fn relation(reviewed: &PlanJson, now: &PlanJson, changed: &[&str]) -> Relation {
         made: BTreeSet::new(),
         updated: BTreeSet::new(),
         last: None,
+        recovered: false,
     };
     let spec = spec(reviewed);
     resumed(&spec, compare(&spec, now, false, &KEY).unwrap(), &done).relation
@@ -127,6 +128,7 @@ fn what_was_replaced_by_command_is_not_replaced_once_more() {
         gone: ["x.gone"].map(str::to_owned).into(),
         begun: ["x.begun"].map(str::to_owned).into(),
         last: None,
+        recovered: false,
     };
     let by_command = ["x.done", "x.gone", "x.only_changed", "x.begun", "x.not_begun"].map(str::to_owned);
     assert_eq!(done.still_to_replace(&by_command), &by_command[1..]);

@@ -139,11 +139,29 @@ pub enum DocumentError {
         /// Which row.
         row: String,
     },
+    /// Two members at the top level have one name.
+    #[error(
+        "{name:?} stands twice at the top level of the state document, and Terraform would take the last one alone; find \
+         out which of the two is right, and take the other out of the document"
+    )]
+    MemberTwice {
+        /// Their name.
+        name: String,
+    },
     /// A string is not Unicode: half of a surrogate pair.
     #[error("{row} has a string with half a surrogate pair (\"\\ud800\" or the like), which is not Unicode")]
     NotUnicode {
         /// Which row.
         row: String,
+    },
+    /// A text that is kept by itself has a control character.
+    #[error(
+        "{place} of the state document has a control character (\"\\u0000\" or the like), which kl does not keep there and \
+         Terraform never writes; restore a backup"
+    )]
+    ControlCharacter {
+        /// Which member.
+        place: String,
     },
     /// A value nests deeper than kl follows.
     #[error("{row} nests deeper than any resource of a real provider")]

@@ -149,6 +149,8 @@ fn a_refusal_names_the_place_and_no_value() {
         (r#"{"version":4,"serial":"s3cret"}"#.to_owned(), "\"serial\""),
         (r#"{"version":4,"serial":1.5}"#.to_owned(), "\"serial\""),
         (r#"{"version":4,"lineage":["s3cret"]}"#.to_owned(), "\"lineage\""),
+        (r#"{"version":4,"lineage":"s3cret\u0000"}"#.to_owned(), "\"lineage\" of the state document has a control"),
+        (r#"{"version":4,"terraform_version":"s3cret\u0007"}"#.to_owned(), "\"terraform_version\" of the state"),
         (r#"{"version":4,"outputs":["s3cret"]}"#.to_owned(), "\"outputs\""),
         (r#"{"version":4,"outputs":{"a":"s3cret"}}"#.to_owned(), "output.a"),
         (r#"{"version":4,"outputs":{"a":{"value":"\ud800 s3cret"}}}"#.to_owned(), "output.a"),
@@ -176,6 +178,11 @@ fn a_refusal_names_the_place_and_no_value() {
         (resource(&block("x", r#"[{"a":"\ud800s3cret"}]"#)), "terraform_data.x"),
         (resource(&block("x", &format!("[{{\"a\":{}1{}}}]", "[".repeat(300), "]".repeat(300)))), "terraform_data.x"),
         (with_resources(&[block("x", "[]"), block("x", "[]")]), "terraform_data.x stands in"),
+        (r#"{"version":4,"zzz":["\ud800s3cret"]}"#.to_owned(), "member \"zzz\""),
+        (
+            format!("{{\"version\":4,\"zzz\":{}1{}}}", "[".repeat(200_000), "]".repeat(200_000)),
+            "member \"zzz\" nests deeper than",
+        ),
         (check(r#"{"object_kind":"check"}"#), "check_results[0] of the state document has no \"config_addr\""),
         (check(r#"{"config_addr":"check.a","object_kind":["s3cret"]}"#), "\"object_kind\" of check_results[0]"),
         (

@@ -61,7 +61,7 @@ async fn end_abandoned(db: &mut Connection, most: u32) -> Result<Garbage, Fault>
             .await?;
         if still.is_some() && matches!(locked.run.status, RunStatus::Started | RunStatus::Waiting) {
             let standing = reservations::standing(db, locked.state.id).await?;
-            ending::lose(db, locked.run.id, &standing, None).await?;
+            ending::lose(db, locked.run.id, &standing).await?;
             ended.count += 1;
         }
     }

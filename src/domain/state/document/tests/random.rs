@@ -128,6 +128,11 @@ fn block_text((members, instances): Block) -> impl Strategy<Value = String> {
     Just(members).prop_shuffle().prop_map(|members| object(&members))
 }
 
+/// A string without control characters.
+fn any_line() -> impl Strategy<Value = String> {
+    "[ -~é]{0,6}".prop_map(|text| quoted(&text))
+}
+
 /// A document's text without space, and how many rows it is.
 fn any_document() -> impl Strategy<Value = (String, usize)> {
     let rows = |blocks: &[Block]| blocks.iter().map(|(_, instances)| instances.len().max(1)).sum::<usize>();
@@ -137,13 +142,8 @@ fn any_document() -> impl Strategy<Value = (String, usize)> {
     });
     let outputs = btree_map("[a-z_é]{1,3}", any_members(any_json()), 0..3);
     let checks = btree_map("[a-z.]{1,4}", any_members(any_json()), 0..3);
-    let head = (
-        0..=Serial::HIGHEST.0,
-        option::of(any_string()),
-        option::of(any_string()),
-        any_members(any_json()),
-        any::<bool>(),
-    );
+    let head =
+        (0..=Serial::HIGHEST.0, option::of(any_line()), option::of(any_line()), any_members(any_json()), any::<bool>());
     (blocks, outputs, checks, head).prop_flat_map(
         |((blocks, mut rows), outputs, checks, (serial, lineage, version, unknown, null_checks))| {
             rows += outputs.len() + checks.len();
