@@ -154,13 +154,16 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
 impl Session {
     /// The database's address: `--database`, else the environment, else the embedded one of the place.
     pub fn database(&self, place: &Place) -> Result<DatabaseUrl, KlError> {
-        let given = self.global.database.clone().or_else(|| self.env.get(env::DATABASE_URL));
-        let text = given.unwrap_or_else(|| place.default_database().to_string());
+        let text = self.database_given().unwrap_or_else(|| place.default_database().to_string());
         text.parse::<DatabaseUrl>().map_err(|error| {
             KlError::usage("the database's address cannot be used")
                 .because(error)
                 .hint("give a path for SQLite, or postgres://USER@HOST/DATABASE")
         })
+    }
+
+    fn database_given(&self) -> Option<String> {
+        self.global.database.clone().or_else(|| self.env.get(env::DATABASE_URL))
     }
 
     /// Opens the store of a place for a command that only looks, or that needs something to be there.
@@ -249,6 +252,7 @@ impl Session {
             origin: ci.origin,
             stop: self.stop.clone(),
             mishaps: self.mishaps.clone(),
+            database: self.database_given().and_then(|text| Some(text.parse::<DatabaseUrl>().ok()?.file()?.to_owned())),
         }
     }
 

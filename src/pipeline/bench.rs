@@ -62,6 +62,7 @@ impl Bench {
             root_module: project.dir.clone(),
             extra_roots: local_modules(&project.dir, project.terraform.product()),
             workspace: project.workspace.clone(),
+            database: ctx.database.clone(),
         };
         let mut workspace = blocking(move || Workspace::create(&request)).await??;
         if let Some(run) = reserved {

@@ -204,6 +204,8 @@ async fn put_without_a_state(
     let stored = ctx.store.checkpoint_find(recorder.run()).await?;
     let recorded = stored.as_ref().map(Checkpoint::recorded).unwrap_or_default();
     let (state, changed) = stored.map(|stored| (stored.state, stored.changed)).unwrap_or_default();
+    // That there were provisioners may have been heard after it was taken.
+    let state = half_made::tainted(state, in_flight, &watched.before)?;
     let in_flight = without_a_state(in_flight, &watched.intent, &recorded);
     let checkpoint = checkpoint(state, changed, &in_flight, watched.serial);
     ctx.store.checkpoint_put(recorder.run(), &checkpoint).await?;

@@ -202,7 +202,8 @@ async fn complete(
         return Ok((checkpoint(text, changed, &in_flight, serial), in_flight));
     }
     // The state was torn: what finished since the checkpoint is in no state.
-    let stored = stored.unwrap_or_else(|| checkpoint(String::new(), Vec::new(), &InFlight::default(), serial));
+    let mut stored = stored.unwrap_or_else(|| checkpoint(String::new(), Vec::new(), &InFlight::default(), serial));
+    stored.state = half_made::tainted(stored.state, &in_flight, &before)?;
     let in_flight = without_a_state(&in_flight, intent, &stored.recorded());
     Ok((checkpoint(stored.state, stored.changed, &in_flight, serial), in_flight))
 }

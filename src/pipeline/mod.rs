@@ -62,6 +62,8 @@ pub struct Caller {
     pub stop: Stop,
     /// What a test has ordered to go wrong.
     pub mishaps: Mishaps,
+    /// The file of an embedded database that was named: no mirror takes it in.
+    pub database: Option<Utf8PathBuf>,
 }
 
 /// What every story needs: who asks, and the memory. Whatever needs only the caller takes the context as one.

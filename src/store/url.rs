@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::SecretString;
 
 /// The address of a database. It may hold a password, and never shows it.
@@ -44,6 +44,15 @@ impl DatabaseUrl {
     #[must_use]
     pub fn is_sqlite(&self) -> bool {
         matches!(self.0, Place::Sqlite(_))
+    }
+
+    /// The file of a `SQLite` database; none on a server.
+    #[must_use]
+    pub fn file(&self) -> Option<&Utf8Path> {
+        match &self.0 {
+            Place::Sqlite(path) => Some(path),
+            Place::Postgres { .. } => None,
+        }
     }
 
     /// Whether it is a `SQLite` file that does not exist yet, or that nothing was ever written into.

@@ -18,6 +18,9 @@ const LINKED_FROM: u64 = 1024 * 1024;
 /// Names that are never mirrored: a repository's store, Terraform's data (it remembers a backend), kl's database.
 const LEFT_OUT: [&str; 3] = [".git", ".terraform", ".kl"];
 
+/// The endings of the files that `SQLite` has beside a database.
+const BESIDE_A_DATABASE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
 /// How a `CACHEDIR.TAG` starts (<https://bford.info/cachedir/>).
 const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55";
 
@@ -33,9 +36,15 @@ enum Treatment {
     Link,
 }
 
-/// Makes the mirror of a layout under `target`, which exists.
-pub(super) fn mirror(layout: &Layout, root_module: &Utf8Path, target: &Utf8Path) -> Result<(), WorkspaceError> {
-    let mut mirror = Mirror { layout, root_module, target, links: Vec::new() };
+/// Makes the mirror of a layout under `target`, which exists. The `database` is left out, wherever it stands.
+pub(super) fn mirror(
+    layout: &Layout,
+    root_module: &Utf8Path,
+    database: Option<&Utf8Path>,
+    target: &Utf8Path,
+) -> Result<(), WorkspaceError> {
+    let database = database.map(|path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned()));
+    let mut mirror = Mirror { layout, root_module, database, target, links: Vec::new() };
     if layout.trees.contains(&layout.base) {
         mirror.tree(&layout.base)?;
     } else {
@@ -53,6 +62,7 @@ pub(super) fn place(layout: &Layout, target: &Utf8Path, original: &Utf8Path) -> 
 struct Mirror<'a> {
     layout: &'a Layout,
     root_module: &'a Utf8Path,
+    database: Option<Utf8PathBuf>,
     target: &'a Utf8Path,
     /// Symbolic links, made when everything that they can lead to is there.
     links: Vec<Utf8PathBuf>,
@@ -136,10 +146,23 @@ impl Mirror<'_> {
         if LEFT_OUT.contains(&name) {
             return !self.layout.leads_to_needed(path);
         }
+        if self.is_of_the_database(path) {
+            return true;
+        }
         // The checkout's own state, of before kl or beside it. That of other root modules may be read by this one.
         path.parent() == Some(self.root_module)
             && (name.starts_with("terraform.tfstate")
                 || [".terraform.tfstate.lock.info", "errored.tfstate"].contains(&name))
+    }
+
+    /// Whether it is the database, or a file that `SQLite` has beside it. Who opens one of them a second time and closes it
+    /// again frees all the locks that the process has on it (<https://sqlite.org/howtocorrupt.html>, 2.2): another kl would
+    /// take the database for its own, and remove what this one has written.
+    fn is_of_the_database(&self, path: &Utf8Path) -> bool {
+        let base = BESIDE_A_DATABASE.iter().find_map(|ending| path.as_str().strip_suffix(ending));
+        let base = Utf8Path::new(base.unwrap_or(path.as_str()));
+        let default = base.parent().and_then(Utf8Path::file_name) == Some(".kl") && base.file_name() == Some("kl.db");
+        default || self.database.as_deref().is_some_and(|database| database == base)
     }
 
     fn treatment(&self, dir: &Utf8Path) -> Treatment {

@@ -41,6 +41,8 @@ pub struct WorkspaceRequest {
     pub extra_roots: Vec<Utf8PathBuf>,
     /// The Terraform workspace.
     pub workspace: String,
+    /// The file of kl's database, when it is one: it is not mirrored.
+    pub database: Option<Utf8PathBuf>,
 }
 
 /// A work directory: a mirror of the repository, the slice's state, Terraform's data. Removed on drop.
@@ -103,7 +105,7 @@ impl Workspace {
         }
         let tag = made.dir.join("CACHEDIR.TAG");
         fs::write(&tag, copy::OWN_TAG).map_err(|error| WorkspaceError::io("write", &tag, error))?;
-        copy::mirror(&layout, &made.checkout_dir, &mirror)?;
+        copy::mirror(&layout, &made.checkout_dir, request.database.as_deref(), &mirror)?;
         backend::write_override(&made.root_module_dir, &made.state_dir())?;
         // One that somebody has in the checkout is not what Terraform leaves here.
         slice::remove(&errored)?;

@@ -353,3 +353,27 @@ fn a_dry_run_changes_nothing(database: &Database) {
     drop(site.kl().args(["apply", "kl-plan.json"]).exits(0));
     assert_tidy(database, 1);
 }
+
+/// A process that closes a file frees all its locks on it, whoever holds them (`SQLite`'s "how to corrupt", 2.2): an apply
+/// whose mirror took the database in lost what it wrote from then on as soon as another kl had come and gone.
+#[test]
+fn a_database_in_the_checkout_is_shared_by_an_apply_and_other_commands() {
+    let site = Site::new();
+    let kl = env!("CARGO_BIN_EXE_kl");
+    let look = format!("for i in 1 2 3; do {kl} runs --database kl.db >/dev/null; done");
+    let part = |name: &str| {
+        format!(
+            "resource \"terraform_data\" \"{name}\" {{\n  provisioner \"local-exec\" {{\n    \
+             working_dir = \"{}\"\n    command = \"{look}\"\n  }}\n}}\n",
+            site.repo()
+        )
+    };
+    site.write("main.tf", &format!("{}{}", part("a"), part("b")));
+    let kl = |args: &[&str]| site.kl().args(args.iter().copied()).args(["--database", "kl.db"]);
+    drop(kl(&["apply", ".", "--auto-approve"]).exits(0));
+    assert_eq!(kl(&["state", "list", "."]).exits(0).stdout, "terraform_data.a\nterraform_data.b\n");
+    site.write("main.tf", &part("a"));
+    drop(kl(&["apply", ".", "--auto-approve"]).exits(0));
+    assert_eq!(kl(&["state", "list", "."]).exits(0).stdout, "terraform_data.a\n");
+    drop(kl(&["db", "check"]).exits(0));
+}

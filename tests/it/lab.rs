@@ -61,6 +61,7 @@ impl Lab {
             root_module: self.path("repo").join(dir),
             extra_roots: Vec::new(),
             workspace: name.to_owned(),
+            database: None,
         }
     }
 

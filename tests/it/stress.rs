@@ -124,6 +124,17 @@ impl World<'_> {
         told.into_iter().flatten().flatten().any(|event| event.contains(&format!("\"{object}\"")))
     }
 
+    /// All that is on record of the runs on this state, for whoever has to find out what went wrong.
+    fn timeline(&self) -> String {
+        let sql = format!(
+            "SELECT CAST(r.id AS text), CAST(e.event AS text) FROM run_events e JOIN runs r ON r.id = e.run_id
+             JOIN states s ON s.id = r.state_id WHERE s.name = '{}' ORDER BY r.started_at, e.seq",
+            self.name
+        );
+        let lines = self.database.rows(&sql).into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Applies, and kills at a moment: when so many objects are there, and a little later.
     fn is_cut_off(&self, victim: Victim, objects: usize, later: Duration) {
         let mut running = self.apply().args(["--lease", "1s"]).spawn();
@@ -182,7 +193,7 @@ impl World<'_> {
         assert_eq!(self.trunk().len(), OBJECTS);
         let made = self.made();
         let never: Vec<String> = self.trunk().into_iter().filter(|object| !made.contains_key(object)).collect();
-        assert_eq!(never, Vec::<String>::new(), "in the state, and never made");
+        assert!(never.is_empty(), "in the state, and never made: {never:?}; {}", self.timeline());
         // What was cut off in its provisioners is made anew, as a tainted object is.
         for (object, times) in made {
             let allowed = 1 + usize::from(unknown.contains(&object) || self.told_in_flight(&object));

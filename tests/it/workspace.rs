@@ -9,7 +9,7 @@ use std::process::Command;
 
 use camino::Utf8Path;
 use kl_runner::terraform::Stop;
-use kl_runner::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError};
+use kl_runner::workspace::{OVERRIDE_FILE, Workspace, WorkspaceError, WorkspaceRequest};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, apply, dirs, init, plan, planned_outputs};
@@ -274,6 +274,24 @@ fn the_mirror_has_what_the_repository_has_and_leaves_out_what_is_not_configurati
     }
     let (copy, original) = (mirror.join("prod/.hidden"), lab.path("repo/prod/.hidden"));
     assert_eq!(fs::metadata(copy).unwrap().modified().unwrap(), fs::metadata(original).unwrap().modified().unwrap());
+}
+
+#[test]
+fn a_database_in_the_repository_is_not_mirrored_by_whatever_path_it_is_named() {
+    let beside = ["live/own.db", "live/own.db-wal", "live/own.db-shm", "live/own.db-journal"];
+    let lab = Lab::new(&[("live/main.tf", ""), ("live/other.db", "")]);
+    for path in beside {
+        fs::write(lab.path("repo").join(path), "").unwrap();
+    }
+    symlink("live/own.db", lab.path("repo/linked.db")).unwrap();
+    for named in ["repo/live/own.db", "repo/live/../live/own.db", "repo/linked.db"] {
+        let request = WorkspaceRequest { database: Some(lab.path(named)), ..lab.request("live", "default") };
+        let workspace = Workspace::create(&request).unwrap();
+        for path in beside {
+            assert!(!workspace.dir().join("mirror").join(path).exists(), "{named}: {path}");
+        }
+        assert!(workspace.root_module_dir().join("other.db").exists());
+    }
 }
 
 #[test]

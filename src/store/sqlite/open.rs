@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
+use nix::unistd::{AccessFlags, access};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection as _, query_as};
 
@@ -63,16 +64,14 @@ fn make(path: &Utf8Path) -> Result<(), Unusable> {
             _ => fs::write(directory.join(".gitignore"), "*\n").map_err(Unusable::File)?,
         }
     }
-    // SQLite gives its side files the same mode.
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(Unusable::File)?;
-    Ok(())
+    // SQLite gives its side files the same mode. One that exists is not opened here: to close it again would free all the locks
+    // that this process has on it (https://sqlite.org/howtocorrupt.html, 2.2).
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            access(path.as_std_path(), AccessFlags::R_OK | AccessFlags::W_OK).map_err(|error| Unusable::File(error.into()))
+        }
+        made => made.map(drop).map_err(Unusable::File),
+    }
 }
 
 /// Opens the file once and looks whose it is.
