@@ -131,7 +131,8 @@ impl World<'_> {
              JOIN states s ON s.id = r.state_id WHERE s.name = '{}' ORDER BY r.started_at, e.seq",
             self.name
         );
-        let lines = self.database.rows(&sql).into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" "));
+        let lines =
+            self.database.rows(&sql).into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" "));
         lines.collect::<Vec<_>>().join("\n")
     }
 

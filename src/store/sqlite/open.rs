@@ -68,7 +68,8 @@ fn make(path: &Utf8Path) -> Result<(), Unusable> {
     // that this process has on it (https://sqlite.org/howtocorrupt.html, 2.2).
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            access(path.as_std_path(), AccessFlags::R_OK | AccessFlags::W_OK).map_err(|error| Unusable::File(error.into()))
+            access(path.as_std_path(), AccessFlags::R_OK | AccessFlags::W_OK)
+                .map_err(|error| Unusable::File(error.into()))
         }
         made => made.map(drop).map_err(Unusable::File),
     }

@@ -13,6 +13,8 @@ use crate::stage::{Gates, assert_tidy};
 on_both_databases!(
     provisioners_that_die_with_kl_and_terraform_begin_anew,
     provisioners_that_die_with_terraform_begin_anew,
+    a_torn_state_does_not_hide_that_kl_and_terraform_died_while_they_worked,
+    a_torn_state_does_not_hide_that_terraform_died_while_they_worked,
 );
 
 /// While `slow` is provisioned, `quick` is done, and Terraform writes down both.
@@ -31,15 +33,24 @@ resource "terraform_data" "quick" {
 "#;
 
 fn provisioners_that_die_with_kl_and_terraform_begin_anew(database: &Database) {
-    cut_off(database, true);
+    cut_off(database, true, false);
 }
 
 fn provisioners_that_die_with_terraform_begin_anew(database: &Database) {
-    cut_off(database, false);
+    cut_off(database, false, false);
 }
 
-/// The same apply once more finds the object in the state, as tainted as Terraform itself would have left it.
-fn cut_off(database: &Database, kl_too: bool) {
+fn a_torn_state_does_not_hide_that_kl_and_terraform_died_while_they_worked(database: &Database) {
+    cut_off(database, true, true);
+}
+
+fn a_torn_state_does_not_hide_that_terraform_died_while_they_worked(database: &Database) {
+    cut_off(database, false, true);
+}
+
+/// The same apply once more finds the object in the state, as tainted as Terraform itself would have left it; also where the
+/// state is torn, and what is on record was taken before anybody heard of provisioners.
+fn cut_off(database: &Database, kl_too: bool, torn: bool) {
     let site = Site::on(database);
     site.write("live/main.tf", SIDE_BY_SIDE);
     let gates = Gates::new(&site);
@@ -56,6 +67,15 @@ fn cut_off(database: &Database, kl_too: bool) {
     });
     let group = database.value("SELECT max(process_group) FROM run_workplaces").unwrap();
     let group = Pid::from_raw(group.parse().unwrap());
+    if torn {
+        killpg(group, Signal::SIGSTOP).unwrap();
+        let dir = database.value("SELECT max(dir) FROM run_workplaces").unwrap();
+        fs::write(format!("{dir}/state/terraform.tfstate"), "{\"version\": 4,").unwrap();
+        let marked = r#""status": "tainted","#;
+        let on_record = database.value(kept).unwrap();
+        assert!(on_record.contains(marked), "{on_record}");
+        database.execute(&format!("UPDATE run_checkpoints SET state = replace(state, '{marked}', '')"));
+    }
     if kl_too {
         running.signal(Signal::SIGKILL);
     }
