@@ -1,6 +1,8 @@
 //! The versions between a plan and now, row by row: who, for which request, and the names of the attributes that each of
 //! them changed.
 
+use std::collections::BTreeSet;
+
 use crate::domain::coordination::staleness::{Sorted, Staleness};
 use crate::domain::id::{Serial, StateId};
 use crate::domain::run::Origin;
@@ -10,6 +12,8 @@ use crate::domain::state::moving::as_at;
 use crate::domain::state::{Row, RowKey, Touched};
 use crate::store::model::RowChange;
 use crate::store::{Store, StoreError};
+
+use super::moves;
 
 /// So many versions are told of one row, the newest ones; the rest is counted.
 pub const VERSIONS: usize = 10;
@@ -22,6 +26,9 @@ const ROWS: usize = 500;
 
 /// In so many cases is looked which attributes a version changed, beginning with the rows that matter most.
 const LOOKED: usize = 500;
+
+/// In so many versions is looked for moves, beginning with the newest.
+const MOVED: usize = 100;
 
 /// So many contents are in the memory at once.
 const PAGE: usize = 100;
@@ -73,22 +80,41 @@ pub async fn attributes(store: &dyn Store, state: StateId, steps: &[Step]) -> Re
 
 /// Puts changed rows into the words of a timeline.
 pub async fn told(store: &dyn Store, state: StateId, changes: Sorted<RowChange>) -> Result<Staleness, StoreError> {
+    let ways = moves::of_versions(store, state, may_move(&changes)).await?;
     let (mut rows, mut steps) = (0, Vec::new());
     let mut sorted = changes.map(|change| {
         rows += 1;
-        let row = changed_row(&change, if rows > ROWS { 0 } else { VERSIONS });
-        let changed = row.versions.iter().filter(|version| version.touched == Some(Touched::Changed));
-        steps.extend(changed.map(|version| Step::of(change.key.clone(), version.serial)));
+        let mut row = changed_row(&change, if rows > ROWS { 0 } else { VERSIONS });
+        for version in &mut row.versions {
+            let (from, to) = ways.get(&version.serial).map(|ways| ways.of(&change.key)).unwrap_or_default();
+            version.moved_from = from.as_ref().map(ToString::to_string);
+            version.moved_to = to.as_ref().map(ToString::to_string);
+            if has_attributes(version) {
+                steps.push(Step { from: from.map(RowKey::object), ..Step::of(change.key.clone(), version.serial) });
+            }
+        }
         row
     });
     steps.truncate(LOOKED);
     let mut names = attributes(store, state, &steps).await?.into_iter();
     let versions = sorted.iter_mut().flat_map(|row| &mut row.versions);
-    for version in versions.filter(|version| version.touched == Some(Touched::Changed)) {
+    for version in versions.filter(|version| has_attributes(version)) {
         let Some(names) = names.next() else { break };
         (version.attributes, version.more) = bounded(names);
     }
     Ok(sorted)
+}
+
+/// Whether there may be attributes that a version changed in its row: all of what is new, or gone, is.
+fn has_attributes(version: &RowVersion) -> bool {
+    version.touched == Some(Touched::Changed) || version.moved_from.is_some()
+}
+
+/// The newest versions that took away or made a row.
+fn may_move(changes: &Sorted<RowChange>) -> Vec<Serial> {
+    let steps = changes.iter().flat_map(RowChange::steps).filter(|step| step.touched != Touched::Changed);
+    let serials: BTreeSet<Serial> = steps.map(|step| step.version.serial).collect();
+    serials.into_iter().rev().take(MOVED).collect()
 }
 
 /// As many names as are told, and how many more there are.
@@ -111,6 +137,8 @@ fn changed_row(change: &RowChange, most: usize) -> ChangedRow {
             actor: step.version.actor.clone(),
             origin: of_request(&step.version.origin),
             touched: Some(step.touched),
+            moved_from: None,
+            moved_to: None,
             attributes: Vec::new(),
             more: 0,
         })

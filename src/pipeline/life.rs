@@ -17,7 +17,7 @@ use crate::store::model::{OriginQuery, RowChange, RowMark, RowOrigin, Source, St
 use crate::store::{Store, StoreError};
 
 use super::intervening::{self, Step};
-use super::moves::{self, Records};
+use super::moves::{self, Records, Ways};
 use super::stale;
 
 /// So many versions, or rows, are read at once.
@@ -134,26 +134,6 @@ struct MovesSince {
     ends: Ways,
     /// Those of each version.
     versions: BTreeMap<Serial, Ways>,
-}
-
-/// Moves, to be found by either end.
-#[derive(Default)]
-struct Ways {
-    from: BTreeMap<Address, Address>,
-    to: BTreeMap<Address, Address>,
-}
-
-impl Ways {
-    fn new(moves: impl IntoIterator<Item = (Address, Address)>) -> Self {
-        let to: BTreeMap<Address, Address> = moves.into_iter().collect();
-        Self { from: to.iter().map(|(from, to)| (to.clone(), from.clone())).collect(), to }
-    }
-
-    /// From where what stands at a row came, and where to what stood there has gone.
-    fn of(&self, key: &RowKey) -> (Option<Address>, Option<Address>) {
-        let RowKey::Object { address, deposed: None } = key else { return (None, None) };
-        (self.from.get(address).cloned(), self.to.get(address).cloned())
-    }
 }
 
 /// The moves on record since a plan. They are looked for only where something is gone.

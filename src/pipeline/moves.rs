@@ -230,6 +230,46 @@ pub async fn by_version(
     }
 }
 
+/// Moves, to be found by either end.
+#[derive(Debug, Default)]
+pub struct Ways {
+    from: BTreeMap<Address, Address>,
+    to: BTreeMap<Address, Address>,
+}
+
+impl Ways {
+    /// Those of these pairs of from where and to where.
+    #[must_use]
+    pub fn new(moves: impl IntoIterator<Item = (Address, Address)>) -> Self {
+        let to: BTreeMap<Address, Address> = moves.into_iter().collect();
+        Self { from: to.iter().map(|(from, to)| (to.clone(), from.clone())).collect(), to }
+    }
+
+    /// From where what stands at a row came, and where to what stood there has gone.
+    #[must_use]
+    pub fn of(&self, key: &RowKey) -> (Option<Address>, Option<Address>) {
+        let RowKey::Object { address, deposed: None } = key else { return (None, None) };
+        (self.from.get(address).cloned(), self.to.get(address).cloned())
+    }
+}
+
+/// The moves of some versions, as far as they are on record.
+pub async fn of_versions(
+    store: &dyn Store,
+    state: StateId,
+    serials: impl IntoIterator<Item = Serial>,
+) -> Result<BTreeMap<Serial, Ways>, StoreError> {
+    let mut records = Records::new(store, state);
+    let mut found = BTreeMap::new();
+    for serial in serials {
+        let query = VersionQuery { before: Some(serial.next()), since: None, limit: 1, with_rows: true };
+        for version in store.version_list(state, query).await? {
+            found.insert(version.serial, Ways::new(records.moves(&version).await?));
+        }
+    }
+    Ok(found)
+}
+
 /// From where the first of some versions found things to where the last one left them.
 #[must_use]
 pub fn from_end_to_end(versions: &BTreeMap<Serial, Vec<(Address, Address)>>) -> BTreeMap<Address, Address> {

@@ -1,6 +1,7 @@
 //! A row that changed since a plan, by each version that did so: one wording for timelines, errors, comments and pages.
 
 use super::conflict;
+use super::life;
 use super::phrase::Phrase;
 use super::style::count;
 use crate::domain::run::event::{ChangedRow, RowVersion};
@@ -37,9 +38,10 @@ fn by(version: &RowVersion) -> String {
     format!("serial {} by {}{request}", version.serial, version.actor)
 }
 
-/// What a version did, in a word.
-fn what(version: &RowVersion) -> &'static str {
-    version.touched.unwrap_or(Touched::Changed).word()
+/// What a version did: `changed`, `moved to ADDRESS`.
+fn what(version: &RowVersion) -> Phrase {
+    let touched = version.touched.unwrap_or(Touched::Changed);
+    life::happened(version.moved_from.as_ref(), version.moved_to.as_ref(), touched)
 }
 
 /// The attributes that a version changed, with those counted that are not named.
@@ -49,6 +51,12 @@ pub fn attributes(version: &RowVersion, most: usize) -> Phrase {
     let named = &version.attributes[..version.attributes.len().min(most)];
     let phrase = Phrase::default().names(named, most);
     if more > 0 { phrase.and(format!(" and {more} more")) } else { phrase }
+}
+
+/// Where a version moved what stood at the row, or what stands there now; none where it moved nothing.
+#[must_use]
+pub fn moved(version: &RowVersion) -> Option<Phrase> {
+    (version.moved_from.is_some() || version.moved_to.is_some()).then(|| what(version))
 }
 
 /// A line for each version that changed a row, the oldest first, behind what the row is to a plan: `it reads`, say.
@@ -76,7 +84,7 @@ pub fn facts(row: &ChangedRow, why: &str) -> Vec<Phrase> {
 #[must_use]
 pub fn did(version: &RowVersion) -> Phrase {
     let request = conflict::request(&version.origin).map(|request| format!(" for {request}")).unwrap_or_default();
-    let phrase = Phrase::own(format!("{} in serial {} by ", what(version), version.serial));
+    let phrase = what(version).and(format!(" in serial {} by ", version.serial));
     let phrase = phrase.strong(version.actor.0.clone()).and(request);
     if version.attributes.is_empty() { phrase } else { phrase.and(" (").then(attributes(version, NAMED)).and(")") }
 }
@@ -105,6 +113,26 @@ mod tests {
         );
         assert_eq!(bare(&many)[0], "it reads aws_vpc.main: 4 earlier versions since the plan, too");
         assert_eq!(bare(&many)[3], "it reads aws_vpc.main: back as it was when planned");
+    }
+
+    #[test]
+    fn a_move_is_told_as_one() {
+        let mut row = changed_twice("aws_vpc.main");
+        row.versions[0].moved_from = Some("aws_vpc.old".to_owned());
+        row.versions[1] = RowVersion {
+            touched: Some(Touched::Removed),
+            moved_to: Some("aws_vpc.new".to_owned()),
+            attributes: Vec::new(),
+            ..row.versions[1].clone()
+        };
+        let told = bare(&row);
+        let first =
+            "it reads aws_vpc.main: moved from aws_vpc.old in serial 41 by ann for acme/infra#17 (input, output)";
+        assert!(told[0].starts_with(first), "{told:?}");
+        assert!(told[1].starts_with("it reads aws_vpc.main: moved to aws_vpc.new in serial 42 by bob"), "{told:?}");
+        let text = serde_json::to_string(&row).unwrap();
+        assert_eq!(serde_json::from_str::<ChangedRow>(&text).unwrap(), row);
+        assert!(text.contains(r#""moved_to":"aws_vpc.new""#) && text.matches("moved_from").count() == 1, "{text}");
     }
 
     #[test]

@@ -271,6 +271,8 @@ pub(super) fn changed_twice(row: &str) -> ChangedRow {
             ..Origin::default()
         },
         touched: Some(Touched::Changed),
+        moved_from: None,
+        moved_to: None,
         attributes: attributes.iter().map(|name| (*name).to_owned()).collect(),
         more: 0,
     };

@@ -304,7 +304,7 @@ pub fn applied(version: &Cause) -> super::story::Told {
 }
 
 /// What happened to a row, in a cell.
-fn happened(from: Option<&String>, to: Option<&String>, touched: Touched) -> Phrase {
+pub(super) fn happened(from: Option<&String>, to: Option<&String>, touched: Touched) -> Phrase {
     match (from, to) {
         (Some(from), _) => Phrase::own("moved from ").name(from),
         (None, Some(to)) => Phrase::own("moved to ").name(to),

@@ -6,7 +6,11 @@ use crate::harness::database::Database;
 use crate::harness::kl::Kl;
 use crate::harness::site::Site;
 
-on_both_databases!(every_version_since_a_plan_is_told, a_row_that_is_back_as_it_was_is_told_so);
+on_both_databases!(
+    every_version_since_a_plan_is_told,
+    a_row_that_is_back_as_it_was_is_told_so,
+    a_move_that_makes_a_plan_stale_is_told_as_one,
+);
 
 /// `tag` has two attributes that different people change; `reader` reads it; `late` comes later.
 const CONFIG: &str = r#"
@@ -212,4 +216,26 @@ fn a_row_that_is_back_as_it_was_is_told_so(database: &Database) {
     );
     let table = site.kl().args(["history", "live", "--state", "prod"]).exits(0).stdout;
     contains(&table, &["2 rows changed outside and back"]);
+}
+
+fn a_move_that_makes_a_plan_stale_is_told_as_one(database: &Database) {
+    let site = world(database);
+    drop(
+        job(&site, "ann", 17)
+            .args(["state", "mv", "terraform_data.tag", "terraform_data.label", "--state", "prod"])
+            .exits(0),
+    );
+    let mia = site.path("mia.json").into_string();
+    let apply = ["apply", mia.as_str(), "--dir", "live", "--state", "prod", "--var=late=9", "--var=input=1"];
+    let told = "it reads terraform_data.tag: moved to terraform_data.label in serial 2 by ann for org/infra#17, run ";
+    contains(&job(&site, "mia", 19).args(apply).exits(4).stderr, &[told]);
+    let run = database.value("SELECT CAST(id AS text) FROM runs WHERE actor = 'mia' AND status = 'stale'").unwrap();
+    contains(&site.kl().args(["explain", &run]).exits(0).stdout, &[told]);
+    contains(&site.kl().args(["report", "--out", "-"]).exits(0).stdout, &["moved to ", "terraform_data.label"]);
+    let shown = asks(&site, &["show", &run]);
+    let events = shown["events"].as_array().unwrap();
+    let failed = events.iter().find(|event| event["event"]["kind"] == "stale_check_failed").unwrap();
+    let moved = |class: &str, name: &str, end: &str| row(&failed["event"][class], name)["versions"][0][end].clone();
+    assert_eq!(moved("read", "terraform_data.tag", "moved_to"), "terraform_data.label");
+    assert_eq!(moved("outside", "terraform_data.label", "moved_from"), "terraform_data.tag");
 }

@@ -28,6 +28,11 @@ impl<R> Sorted<R> {
     }
 
     /// All of them, those first that matter most to the plan.
+    pub fn iter(&self) -> impl Iterator<Item = &R> {
+        self.write.iter().chain(&self.read).chain(&self.outside)
+    }
+
+    /// The same, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut R> {
         self.write.iter_mut().chain(&mut self.read).chain(&mut self.outside)
     }

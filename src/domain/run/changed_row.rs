@@ -46,6 +46,12 @@ pub struct RowVersion {
     /// What it did; none where that was not told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touched: Option<Touched>,
+    /// Where what is new at the row came from, when the version moved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<String>,
+    /// Where what is gone from the row went, when the version moved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
     /// The names of the attributes that it changed, where they were looked for: as many as are told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<String>,
@@ -78,6 +84,8 @@ impl ChangedRow {
             actor: self.actor.clone(),
             origin: Origin::default(),
             touched: None,
+            moved_from: None,
+            moved_to: None,
             attributes: Vec::new(),
             more: 0,
         }])

@@ -186,7 +186,11 @@ fn changed(row: &ChangedRow, kind: &'static str) -> Vec<[Inline; 5]> {
             Inline::own(kind).and(&back),
             Inline::text(&version.serial.to_string()),
             Inline::text(&version.actor.0).and(&request.unwrap_or_default()).and(&run),
-            changed_row::attributes(version, NAMED).markdown(),
+            match changed_row::moved(version) {
+                Some(moved) if version.attributes.is_empty() => moved.markdown(),
+                Some(moved) => moved.and(": ").then(changed_row::attributes(version, NAMED)).markdown(),
+                None => changed_row::attributes(version, NAMED).markdown(),
+            },
         ]
     };
     known.iter().enumerate().map(line).collect()
