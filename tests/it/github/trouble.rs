@@ -58,7 +58,7 @@ async fn a_limit_that_lasts_too_long_is_not_waited_for() {
 async fn a_forge_that_is_down_is_given_up_in_time() {
     let (stand_in, number) = with_request();
     stand_in.arm("GET", "/pulls/", Fault::Status(502), 1_000_000);
-    let patience = Patience { total: Duration::from_millis(100), ..hasty() };
+    let patience = Patience { total: Duration::from_secs(1), ..hasty() };
     let forge = connect(&ForgeSettings::Github(stand_in.settings()), patience).unwrap();
     let error = forge.request(number).await.unwrap_err();
     assert!(matches!(error, ForgeError::Unavailable { .. }), "{error:?}");
