@@ -220,22 +220,28 @@ fn a_row_that_is_back_as_it_was_is_told_so(database: &Database) {
 
 fn a_move_that_makes_a_plan_stale_is_told_as_one(database: &Database) {
     let site = world(database);
-    drop(
-        job(&site, "ann", 17)
-            .args(["state", "mv", "terraform_data.tag", "terraform_data.label", "--state", "prod"])
-            .exits(0),
-    );
+    for (from, to) in [("tag", "label"), ("label", "tag")] {
+        let (from, to) = (format!("terraform_data.{from}"), format!("terraform_data.{to}"));
+        drop(job(&site, "ann", 17).args(["state", "mv", &from, &to, "--state", "prod"]).exits(0));
+    }
     let mia = site.path("mia.json").into_string();
     let apply = ["apply", mia.as_str(), "--dir", "live", "--state", "prod", "--var=late=9", "--var=input=1"];
-    let told = "it reads terraform_data.tag: moved to terraform_data.label in serial 2 by ann for org/infra#17, run ";
-    contains(&job(&site, "mia", 19).args(apply).exits(4).stderr, &[told]);
+    let told = [
+        "it reads terraform_data.tag: moved to terraform_data.label in serial 2 by ann for org/infra#17, run ",
+        "it reads terraform_data.tag: moved from terraform_data.label in serial 3 by ann for org/infra#17, run ",
+        "it reads terraform_data.tag: back as it was when planned",
+    ];
+    contains(&job(&site, "mia", 19).args(apply).exits(4).stderr, &told);
     let run = database.value("SELECT CAST(id AS text) FROM runs WHERE actor = 'mia' AND status = 'stale'").unwrap();
-    contains(&site.kl().args(["explain", &run]).exits(0).stdout, &[told]);
+    contains(&site.kl().args(["explain", &run]).exits(0).stdout, &told);
     contains(&site.kl().args(["report", "--out", "-"]).exits(0).stdout, &["moved to ", "terraform_data.label"]);
     let shown = asks(&site, &["show", &run]);
     let events = shown["events"].as_array().unwrap();
     let failed = events.iter().find(|event| event["event"]["kind"] == "stale_check_failed").unwrap();
-    let moved = |class: &str, name: &str, end: &str| row(&failed["event"][class], name)["versions"][0][end].clone();
-    assert_eq!(moved("read", "terraform_data.tag", "moved_to"), "terraform_data.label");
-    assert_eq!(moved("outside", "terraform_data.label", "moved_from"), "terraform_data.tag");
+    let versions = &row(&failed["event"]["read"], "terraform_data.tag")["versions"];
+    assert_eq!(versions[0]["moved_to"], "terraform_data.label");
+    assert_eq!(
+        (&versions[1]["moved_from"], &versions[1]["attributes"]),
+        (&json!("terraform_data.label"), &Value::Null)
+    );
 }
