@@ -172,7 +172,7 @@ impl Why {
             words.push(format!("{} changed outside and back", count(back, "row")));
         }
         match self.beside {
-            Some(0) => words.push("began alone".to_owned()),
+            Some(0) => words.push("no other run was live".to_owned()),
             Some(number) => words.push(format!("began beside {}", count(number, "run"))),
             None => {}
         }

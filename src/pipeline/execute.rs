@@ -25,6 +25,7 @@ use crate::domain::state::Row;
 use crate::domain::state::document::{self, StateDocument};
 use crate::error::KlError;
 use crate::exit::Exit;
+use crate::report::conflict;
 use crate::report::event::Stage;
 use crate::store::Held;
 use crate::store::model::Snapshot;
@@ -259,17 +260,7 @@ fn refusal(comparison: &Comparison, drifted: &[String]) -> KlError {
         message.push_str(&format!("\n  and {} more", comparison.differences.len() - 10));
     }
     let error = KlError::new(Exit::Stale, message);
-    let error = if drifted.is_empty() {
-        error
-    } else {
-        let more = drifted.len().saturating_sub(10);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let names = drifted.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
-        error.hint(format!(
-            "changed outside Terraform: {names}{more}; `kl refresh` takes over what is there now, and a new plan without that \
-             puts back what the configuration says"
-        ))
-    };
+    let error = if drifted.is_empty() { error } else { error.hint(conflict::drift_hint(drifted)) };
     let error = if comparison.relation == Relation::ValuesDiffer {
         error.hint("`--accept-values` applies it all the same, when the values are meant to differ (a timestamp, say)")
     } else {

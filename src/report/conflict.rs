@@ -149,6 +149,21 @@ pub fn stale_hints() -> [&'static str; 2] {
     ]
 }
 
+/// So many addresses that were changed outside Terraform are named; the rest is counted.
+const MAX_DRIFTED: usize = 10;
+
+/// What a person can do about objects that were changed outside Terraform, where that makes another plan of the reviewed one.
+#[must_use]
+pub fn drift_hint(drifted: &[String]) -> String {
+    let more = drifted.len().saturating_sub(MAX_DRIFTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = drifted.iter().take(MAX_DRIFTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!(
+        "changed outside Terraform: {names}{more}; `kl refresh` takes over what is there now, and a new plan without that \
+         puts back what the configuration says"
+    )
+}
+
 /// What the person can do about it.
 #[must_use]
 pub fn hints(blockers: &[Blocker]) -> Vec<String> {

@@ -119,7 +119,7 @@ fn drift_that_makes_another_plan_is_named_as_its_reason(database: &Database) {
     let run = database.value("SELECT CAST(id AS text) FROM runs ORDER BY started_at DESC LIMIT 1").unwrap();
     let told = site.kl().args(["explain", &run]).exits(0).stdout;
     assert!(told.contains("Differs in reality, left alone (kl refresh takes it over): klt_file.a"), "{told}");
-    assert!(told.contains("Objects were changed outside Terraform") && !told.contains("by whom"), "{told}");
+    assert!(told.contains("changed outside Terraform: klt_file.a;") && !told.contains("by whom"), "{told}");
 }
 
 fn a_refresh_yields_to_whoever_holds_the_row(database: &Database) {

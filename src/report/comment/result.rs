@@ -195,10 +195,11 @@ pub fn advice(apply: &ApplyView, status: &Status) -> Vec<String> {
             } else {
                 format!("`kl show {id}` tells how the new plan differs; nothing is left to clean up")
             };
-            let outside = "Objects were changed outside Terraform: `kl refresh` takes over what they are now, and a new plan \
-                           without that puts back what the configuration says";
-            let outside = Some(outside).filter(|_| told(|event| matches!(event, RunEvent::DriftObserved { .. })));
-            outside.into_iter().chain(hints).map(str::to_owned).chain([seen]).collect()
+            let outside = apply.events.iter().find_map(|one| match &one.event {
+                RunEvent::DriftObserved { addresses, .. } => Some(conflict::drift_hint(addresses)),
+                _ => None,
+            });
+            outside.into_iter().chain(hints.map(str::to_owned)).chain([seen]).collect()
         }
         Status::Settled(Settled::InPart) => vec![
             "Run the job again, or plan again, for what is left to do".to_owned(),

@@ -103,6 +103,8 @@ pub(super) struct Run {
     pub(super) quarantine: BTreeSet<Claim>,
     pub(super) checkpoint: Option<Work>,
     pub(super) workplace: bool,
+    /// The run whose quarantine it has taken over.
+    pub(super) of: Option<usize>,
 }
 
 /// A reservation that stands: run, pattern, mode, whether it waits, whether it is a quarantine.
@@ -184,6 +186,7 @@ impl Model {
             quarantine: BTreeSet::new(),
             checkpoint: None,
             workplace: false,
+            of: None,
         });
         self.runs.len() - 1
     }
@@ -284,6 +287,7 @@ impl Model {
             self.runs[run].granted = std::mem::take(&mut self.runs[of].quarantine);
             let checkpoint = self.runs[of].checkpoint.clone();
             self.runs[run].checkpoint = checkpoint;
+            self.runs[run].of = Some(of);
             self.runs[run].status = RunStatus::Reserved;
         }
         (lost, free)
@@ -307,11 +311,15 @@ impl Model {
         self.runs[run].workplace = false;
     }
 
-    /// Whether somebody else has a granted claim on a row.
+    /// Whether somebody else has a granted claim on a row. What a run kept when it heard late that it was ended is no
+    /// obstacle to the one that recovers it.
     pub(super) fn reserved_beside(&self, run: usize, row: usize) -> bool {
-        let others = self.runs.iter().enumerate().filter(|(number, _)| *number != run).map(|(_, other)| other);
-        let mut claims = others.flat_map(|other| other.granted.iter().chain(&other.quarantine));
-        claims.any(|claim| claim.pattern.intersects(&only(row)))
+        let of = self.runs[run].of;
+        let claims = |(number, other): (usize, &Run)| -> Vec<Claim> {
+            let kept = other.quarantine.iter().filter(|_| of != Some(number));
+            if number == run { Vec::new() } else { other.granted.iter().chain(kept).cloned().collect() }
+        };
+        self.runs.iter().enumerate().flat_map(claims).any(|claim| claim.pattern.intersects(&only(row)))
     }
 }
 
