@@ -244,7 +244,7 @@ fn versions_say_why(day: &Day, database: &Database) {
     let first = day.says(&["history", "--since-plan", &day.spec("bob"), "--limit", "1"]).stdout;
     contains(&first, &[&format!("More: the same with --after {}", walked[0])]);
     let told = day.says(&["history", "live", "--state", "prod"]).stdout;
-    contains(&told, &["RE-PLAN", "beside 1 run", "alone", "row-delta"]);
+    contains(&told, &["RE-PLAN", "beside 1 run", "no other run was live", "row-delta"]);
     contains(&day.says(&["history", "live", "--state", "prod", "--rows"]).stdout, &["  ~ terraform_data.other"]);
 }
 
