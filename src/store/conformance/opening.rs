@@ -32,6 +32,12 @@ async fn a_sqlite_file_is_made_for_its_owner_alone() {
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
     assert_eq!(std::fs::read_to_string(path.with_file_name(".gitignore")).unwrap(), "*\n");
+    // A link says where it is to be.
+    let link = path.with_file_name("link.db");
+    std::os::unix::fs::symlink("linked.db", &link).unwrap();
+    drop(open(&DatabaseUrl::sqlite(&link)).await.unwrap());
+    let mode = std::fs::metadata(path.with_file_name("linked.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[tokio::test]

@@ -64,15 +64,15 @@ fn make(path: &Utf8Path) -> Result<(), Unusable> {
             _ => fs::write(directory.join(".gitignore"), "*\n").map_err(Unusable::File)?,
         }
     }
-    // SQLite gives its side files the same mode. One that exists is not opened here: to close it again would free all the locks
-    // that this process has on it (https://sqlite.org/howtocorrupt.html, 2.2).
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            access(path.as_std_path(), AccessFlags::R_OK | AccessFlags::W_OK)
-                .map_err(|error| Unusable::File(error.into()))
-        }
-        made => made.map(drop).map_err(Unusable::File),
+    // One that exists is not opened here: to close it again would free all the locks that this process has on it
+    // (https://sqlite.org/howtocorrupt.html, 2.2).
+    if path.exists() {
+        let may = AccessFlags::R_OK | AccessFlags::W_OK;
+        return access(path.as_std_path(), may).map_err(|error| Unusable::File(error.into()));
     }
+    // SQLite gives its side files the same mode. A link may lead to where the file is to be.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).open(path).map(drop).map_err(Unusable::File)
 }
 
 /// Opens the file once and looks whose it is.
