@@ -117,6 +117,10 @@ impl From<crate::store::StoreError> for KlError {
             E::Open { .. } => {
                 kl(Exit::Usage).hint("check --database or KL_DATABASE_URL, and that the database can be reached")
             }
+            E::Moved { .. } => kl(Exit::Failed).hint(
+                "what was committed before is in that file only: put it back, or a backup of it, and run `kl db check`; a \
+                 checkout that is cleaned (`git clean -fdx`) takes `.kl` with it: name a database outside of it",
+            ),
             E::LeaseLost { .. } => {
                 kl(Exit::Failed).hint("nothing was committed; `kl status` shows who holds the rows now")
             }

@@ -23,7 +23,9 @@ fn main() -> Exit {
     };
     telemetry::start(&cli, &env);
     kl_runner::forge::install_tls_provider();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    // On one core, too, a thread that waits for a slow terminal must not keep the lease from being renewed.
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!(%error, "the runtime cannot be started");

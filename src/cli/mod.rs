@@ -30,12 +30,12 @@ pub mod status;
 pub mod token;
 mod whole;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use args::serve::TokenCommand;
 use args::{ActorArgs, ApplyCommand, Cli, Command, DbCommand, Global};
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use env::EnvSnapshot;
 use output::Output;
 use project::Place;
@@ -63,6 +63,8 @@ pub struct Session {
     pub stop: Stop,
     /// What a test has ordered to go wrong.
     pub mishaps: Mishaps,
+    /// The file of the embedded database, once it is known: a process works with one.
+    pub database: Arc<OnceLock<Utf8PathBuf>>,
 }
 
 /// Runs a command; the exit code says how it went, and errors are printed.
@@ -76,7 +78,7 @@ pub async fn run(cli: Cli, env: EnvSnapshot, signals: Signals) -> Exit {
             return Exit::Usage;
         }
     };
-    let session = Session { global: cli.global, env, out, stop: signals.stop, mishaps };
+    let session = Session { global: cli.global, env, out, stop: signals.stop, mishaps, database: Arc::default() };
     // Signals are for the command of `kl exec`, however many: kl outlives it, to free its lock.
     let ours = !matches!(cli.command, Command::Exec(_));
     let work = command(&session, cli.command);
@@ -154,16 +156,17 @@ async fn command(session: &Session, command: Command) -> Result<Exit, KlError> {
 impl Session {
     /// The database's address: `--database`, else the environment, else the embedded one of the place.
     pub fn database(&self, place: &Place) -> Result<DatabaseUrl, KlError> {
-        let text = self.database_given().unwrap_or_else(|| place.default_database().to_string());
-        text.parse::<DatabaseUrl>().map_err(|error| {
+        let given = self.global.database.clone().or_else(|| self.env.get(env::DATABASE_URL));
+        let text = given.unwrap_or_else(|| place.default_database().to_string());
+        let url = text.parse::<DatabaseUrl>().map_err(|error| {
             KlError::usage("the database's address cannot be used")
                 .because(error)
                 .hint("give a path for SQLite, or postgres://USER@HOST/DATABASE")
-        })
-    }
-
-    fn database_given(&self) -> Option<String> {
-        self.global.database.clone().or_else(|| self.env.get(env::DATABASE_URL))
+        })?;
+        if let Some(file) = url.file() {
+            self.database.get_or_init(|| file.to_owned());
+        }
+        Ok(url)
     }
 
     /// Opens the store of a place for a command that only looks, or that needs something to be there.
@@ -252,7 +255,7 @@ impl Session {
             origin: ci.origin,
             stop: self.stop.clone(),
             mishaps: self.mishaps.clone(),
-            database: self.database_given().and_then(|text| Some(text.parse::<DatabaseUrl>().ok()?.file()?.to_owned())),
+            database: self.database.clone(),
         }
     }
 

@@ -189,7 +189,7 @@ impl<'p> Old<'p> {
             root_module: project.dir.clone(),
             extra_roots: super::bench::local_modules(&project.dir, project.terraform.product()),
             workspace: DEFAULT_WORKSPACE.to_owned(),
-            database: ctx.database.clone(),
+            database: ctx.database.get().cloned(),
         };
         let copy = blocking(move || {
             let copy = Workspace::create(&made)?;

@@ -62,7 +62,7 @@ impl Bench {
             root_module: project.dir.clone(),
             extra_roots: local_modules(&project.dir, project.terraform.product()),
             workspace: project.workspace.clone(),
-            database: ctx.database.clone(),
+            database: ctx.database.get().cloned(),
         };
         let mut workspace = blocking(move || Workspace::create(&request)).await??;
         if let Some(run) = reserved {

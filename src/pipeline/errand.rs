@@ -193,7 +193,7 @@ mod tests {
             origin: Origin::default(),
             stop: Stop::never(),
             mishaps: Mishaps::default(),
-            database: None,
+            database: std::sync::Arc::default(),
         };
         let ctx = caller.with(store);
         let head = ctx.store.state_ensure(&StateName::new("prod").unwrap()).await.unwrap();

@@ -34,7 +34,7 @@ pub mod today;
 pub mod travel;
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -62,8 +62,8 @@ pub struct Caller {
     pub stop: Stop,
     /// What a test has ordered to go wrong.
     pub mishaps: Mishaps,
-    /// The file of an embedded database that was named: no mirror takes it in.
-    pub database: Option<Utf8PathBuf>,
+    /// The file of the embedded database, once one was opened: no mirror takes it in.
+    pub database: Arc<OnceLock<Utf8PathBuf>>,
 }
 
 /// What every story needs: who asks, and the memory. Whatever needs only the caller takes the context as one.

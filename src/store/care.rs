@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::fault::{ATTEMPTS, Fault};
+use super::home::Home;
 use crate::mishap::Mishaps;
 
 /// How long one attempt may take when there can be another one: a connection that has gone silent says nothing.
@@ -39,6 +40,8 @@ pub(in crate::store) struct Care {
     pub(in crate::store) patience: Option<Patience>,
     pub(in crate::store) mishaps: Mishaps,
     pub(in crate::store) away: Arc<Mutex<Option<Away>>>,
+    /// The file of an embedded database.
+    pub(in crate::store) home: Option<Home>,
 }
 
 /// A database that does not answer. All operations of a process share one: or each of them would wait for a lease of its own.
@@ -92,6 +95,11 @@ impl Care {
         self.patience.is_some()
     }
 
+    /// Refuses to write where nobody would read it.
+    pub(in crate::store) fn at_home(&self) -> Result<(), Fault> {
+        Ok(self.home.as_ref().map_or(Ok(()), Home::still_there)?)
+    }
+
     /// Passes a moment of an operation, which fails as a lost connection would when a test wants so.
     pub(in crate::store) async fn pass(&self, operation: &str, moment: Moment) -> Result<(), Fault> {
         let passed = self.mishaps.pass(|| format!("store/{operation}/{}", moment.word())).await;
@@ -112,10 +120,25 @@ impl Care {
             // A connection that says nothing must not keep the last words of a run back until it is killed.
             () = called_off => Err(silent()),
         };
-        if done.as_ref().err().is_none_or(|fault| !fault.passing()) {
+        self.heard(&done);
+        done
+    }
+
+    /// Waits for a part of an attempt however long it takes.
+    pub(in crate::store) async fn to_its_end<T>(
+        &self,
+        part: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        let done = part.await;
+        self.heard(&done);
+        done
+    }
+
+    /// An answer is the end of an outage.
+    fn heard<T>(&self, answer: &Result<T, Fault>) {
+        if answer.as_ref().err().is_none_or(|fault| !fault.passing()) {
             *self.away.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        done
     }
 
     /// For how long the database has not answered.
@@ -143,7 +166,7 @@ impl Care {
 }
 
 /// The fault of a connection that has not answered in time.
-fn silent() -> Fault {
+pub(in crate::store) fn silent() -> Fault {
     Fault::Sql(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))
 }
 

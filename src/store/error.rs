@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use camino::Utf8PathBuf;
+
 use crate::domain::id::{RunId, Serial};
 use crate::domain::request::RequestRef;
 
@@ -67,6 +69,12 @@ pub enum StoreError {
         target: String,
         /// What is there instead; nothing, mostly.
         what: &'static str,
+    },
+    /// The file of the database is no longer the one that was opened.
+    #[error("the database {path} was removed or replaced while kl worked with it, so nothing more is written")]
+    Moved {
+        /// Where it was.
+        path: Utf8PathBuf,
     },
     /// The database cannot be reached or opened.
     #[error("cannot open the database {target}")]

@@ -11,6 +11,7 @@ mod decide;
 mod error;
 mod fault;
 mod held;
+mod home;
 pub mod model;
 mod open;
 mod postgres;

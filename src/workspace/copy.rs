@@ -5,15 +5,16 @@
 
 use std::fs::{self, DirBuilder, File, FileTimes, Metadata};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::error::WorkspaceError;
 use super::layout::{Layout, utf8};
 
-/// Files of this size and more are linked instead of copied.
-const LINKED_FROM: u64 = 1024 * 1024;
+/// Files of this size and more are linked instead of copied. Who writes into one of them writes into the checkout's, and into
+/// that of every other run beside it: what a provisioner makes there is seldom as large.
+const LINKED_FROM: u64 = 64 * 1024 * 1024;
 
 /// Names that are never mirrored: a repository's store, Terraform's data (it remembers a backend), kl's database.
 const LEFT_OUT: [&str; 3] = [".git", ".terraform", ".kl"];
@@ -43,7 +44,7 @@ pub(super) fn mirror(
     database: Option<&Utf8Path>,
     target: &Utf8Path,
 ) -> Result<(), WorkspaceError> {
-    let database = database.map(|path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned()));
+    let database = database.map(Database::at);
     let mut mirror = Mirror { layout, root_module, database, target, links: Vec::new() };
     if layout.trees.contains(&layout.base) {
         mirror.tree(&layout.base)?;
@@ -58,11 +59,25 @@ pub(super) fn place(layout: &Layout, target: &Utf8Path, original: &Utf8Path) -> 
     original.strip_prefix(&layout.base).map_or_else(|_| target.to_owned(), |relative| target.join(relative))
 }
 
+/// The database, by its path without links, and by what it is: a file can have several names.
+struct Database {
+    path: Utf8PathBuf,
+    file: Option<(u64, u64)>,
+}
+
+impl Database {
+    fn at(path: &Utf8Path) -> Self {
+        let path = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
+        let file = fs::metadata(&path).ok().map(|found| (found.dev(), found.ino()));
+        Self { path, file }
+    }
+}
+
 /// The work in progress.
 struct Mirror<'a> {
     layout: &'a Layout,
     root_module: &'a Utf8Path,
-    database: Option<Utf8PathBuf>,
+    database: Option<Database>,
     target: &'a Utf8Path,
     /// Symbolic links, made when everything that they can lead to is there.
     links: Vec<Utf8PathBuf>,
@@ -121,7 +136,7 @@ impl Mirror<'_> {
                 Err(error) if is_gone(&error) => continue,
                 Err(error) => return Err(WorkspaceError::io("read", &path, error)),
             };
-            if self.is_left_out(&path) {
+            if self.is_left_out(&path) || self.is_of_the_database(&path, &metadata) {
                 continue;
             }
             if metadata.is_symlink() {
@@ -146,9 +161,6 @@ impl Mirror<'_> {
         if LEFT_OUT.contains(&name) {
             return !self.layout.leads_to_needed(path);
         }
-        if self.is_of_the_database(path) {
-            return true;
-        }
         // The checkout's own state, of before kl or beside it. That of other root modules may be read by this one.
         path.parent() == Some(self.root_module)
             && (name.starts_with("terraform.tfstate")
@@ -158,11 +170,10 @@ impl Mirror<'_> {
     /// Whether it is the database, or a file that `SQLite` has beside it. Who opens one of them a second time and closes it
     /// again frees all the locks that the process has on it (<https://sqlite.org/howtocorrupt.html>, 2.2): another kl would
     /// take the database for its own, and remove what this one has written.
-    fn is_of_the_database(&self, path: &Utf8Path) -> bool {
+    fn is_of_the_database(&self, path: &Utf8Path, found: &Metadata) -> bool {
+        let Some(database) = &self.database else { return false };
         let base = BESIDE_A_DATABASE.iter().find_map(|ending| path.as_str().strip_suffix(ending));
-        let base = Utf8Path::new(base.unwrap_or(path.as_str()));
-        let default = base.parent().and_then(Utf8Path::file_name) == Some(".kl") && base.file_name() == Some("kl.db");
-        default || self.database.as_deref().is_some_and(|database| database == base)
+        database.path == base.unwrap_or(path.as_str()) || database.file == Some((found.dev(), found.ino()))
     }
 
     fn treatment(&self, dir: &Utf8Path) -> Treatment {

@@ -377,3 +377,38 @@ fn a_database_in_the_checkout_is_shared_by_an_apply_and_other_commands() {
     assert_eq!(kl(&["state", "list", "."]).exits(0).stdout, "terraform_data.a\n");
     drop(kl(&["db", "check"]).exits(0));
 }
+
+/// What is written into a file that nobody can find any more is lost without a word.
+#[test]
+fn a_database_that_is_removed_under_an_apply_is_no_place_to_commit() {
+    let site = Site::new();
+    let gates = Gates::new(&site);
+    site.write(
+        "main.tf",
+        "variable \"gates\" {}\nresource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    \
+         command = \"touch ${var.gates}/begun; while [ -e ${var.gates}/apply ]; do sleep 0.02; done\"\n  }\n}\n",
+    );
+    gates.close("apply");
+    let var = gates.var();
+    let kl = |args: &[&str]| site.kl().args(args.iter().copied()).args(["--database", "../kl.db"]);
+    let running = kl(&["apply", ".", "--auto-approve", "--var", &var]).spawn();
+    wait_until("it applies", Duration::from_mins(1), || site.path("gates/begun").exists().then_some(()));
+    let away = site.path("away.db");
+    for ending in ["", "-wal", "-shm"] {
+        std::fs::rename(site.path(format!("kl.db{ending}")), format!("{away}{ending}")).unwrap();
+    }
+    gates.open("apply");
+    let (status, said) = running.ends();
+    assert_eq!(status.code(), Some(1), "{said:?}");
+    assert!(said.stderr.contains("kl.db was removed or replaced while kl worked with it"), "{said:?}");
+    assert!(!said.stdout.contains("committed as serial") && !said.stderr.contains("Committed"), "{said:?}");
+    // The record is where the error says, and does its work when the database is back.
+    for ending in ["", "-wal", "-shm"] {
+        std::fs::rename(format!("{away}{ending}"), site.path(format!("kl.db{ending}"))).unwrap();
+    }
+    let rows = kl(&["runs", "--format", "json"]).exits(0).json();
+    let run = rows["runs"][0]["run"].as_str().unwrap().to_owned();
+    drop(kl(&["recover", &run]).exits(0));
+    assert_eq!(kl(&["state", "list", "."]).exits(0).stdout, "terraform_data.a\n");
+    drop(kl(&["db", "check"]).exits(0));
+}

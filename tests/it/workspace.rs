@@ -250,9 +250,10 @@ fn the_mirror_has_what_the_repository_has_and_leaves_out_what_is_not_configurati
         ("target/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# by cargo\n"),
         ("target/lambda.zip", "zip"),
         ("untagged/CACHEDIR.TAG", "no signature"),
-        ("big.bin", &"x".repeat(1024 * 1024)),
+        ("big.bin", ""),
     ]);
     fs::set_permissions(lab.path("repo/prod/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::File::options().write(true).open(lab.path("repo/big.bin")).unwrap().set_len(64 * 1024 * 1024).unwrap();
     let _socket = UnixListener::bind(lab.path("repo/prod/socket")).unwrap();
     let workspace = lab.workspace("prod", "default");
     let mirror = workspace.dir().join("mirror");
@@ -284,12 +285,14 @@ fn a_database_in_the_repository_is_not_mirrored_by_whatever_path_it_is_named() {
         fs::write(lab.path("repo").join(path), "").unwrap();
     }
     symlink("live/own.db", lab.path("repo/linked.db")).unwrap();
+    fs::hard_link(lab.path("repo/live/own.db"), lab.path("repo/live/again.db")).unwrap();
     for named in ["repo/live/own.db", "repo/live/../live/own.db", "repo/linked.db"] {
         let request = WorkspaceRequest { database: Some(lab.path(named)), ..lab.request("live", "default") };
         let workspace = Workspace::create(&request).unwrap();
         for path in beside {
             assert!(!workspace.dir().join("mirror").join(path).exists(), "{named}: {path}");
         }
+        assert!(!workspace.root_module_dir().join("again.db").exists());
         assert!(workspace.root_module_dir().join("other.db").exists());
     }
 }

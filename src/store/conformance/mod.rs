@@ -177,6 +177,7 @@ cases! {
     races::news_of_one_request_at_once_leave_one_whole covers request_put, plan_result_put, apply_result_put;
 
     patience::a_lost_connection_does_everything_once covers patient, with_mishaps, event_append, run_commit;
+    patience::a_commit_that_outlasts_the_last_tries_is_known_to_be_made covers patient, run_commit;
     patience::without_patience_a_lost_connection_is_an_error covers with_mishaps, run_commit;
     patience::patience_ends_with_its_limit_and_soon_after_a_stop covers patient;
     patience::connections_that_are_cut_lose_and_double_nothing covers patient, event_append;

@@ -40,6 +40,19 @@ pub(super) async fn a_lost_connection_does_everything_once(f: &Fixture) {
     }
 }
 
+/// A commit that goes on while nobody may wait any longer is made all the same, and not made again. (The last tries take four
+/// seconds, so this does.)
+pub(super) async fn a_commit_that_outlasts_the_last_tries_is_known_to_be_made(f: &Fixture) {
+    let state = f.state("prod").await.id;
+    let held = f.held(state, "alice", "w a.x").await;
+    let stopped = patience();
+    stopped.stop.cancel();
+    let store = unlucky(f, "store/commit the run/done#1=stall:4500").patient(stopped);
+    let done = store.run_commit(&held, &commit(vec![write("a.x=1")])).await.unwrap();
+    assert_eq!((done.serial, done.rows_opened), (Serial(1), 1));
+    assert_eq!(f.state("prod").await.serial, Serial(1));
+}
+
 pub(super) async fn without_patience_a_lost_connection_is_an_error(f: &Fixture) {
     let state = f.state("prod").await.id;
     let held = f.held(state, "alice", "w a.x").await;

@@ -81,15 +81,19 @@ macro_rules! octets {
     };
 }
 
-/// A transaction that changes something. It sees what others have committed; the lock on the state does the rest.
+/// A transaction that changes something. It sees what others have committed, whatever the database has for a default; the
+/// lock on the state does the rest.
 async fn begin_write(pool: &Pool) -> Result<Transaction<'static, Postgres>, Fault> {
-    Ok(pool.begin_with("BEGIN").await?)
+    Ok(pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?)
 }
 
 /// A transaction that reads one consistent view.
 async fn begin_read(pool: &Pool) -> Result<Transaction<'static, Postgres>, Fault> {
     Ok(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?)
 }
+
+/// An answer can be lost on its way.
+const COMMIT_HAS_AN_ANSWER: bool = false;
 
 /// The mark of a transaction that has written something: its id, which the server remembers (PostgreSQL 13 and newer).
 async fn mark(db: &mut Connection) -> Result<Option<Mark>, Fault> {

@@ -30,7 +30,7 @@ pub(in crate::store) async fn connect(url: &str, connections: u32) -> Result<Dat
         .acquire_timeout(Duration::from_secs(30))
         .after_connect(|connection, _| Box::pin(async move { connection.execute(LIMITS).await.map(drop) }))
         .connect_lazy_with(options);
-    Ok(Database::new(pool))
+    Ok(Database::new(pool, None))
 }
 
 async fn check(options: &PgConnectOptions) -> Result<(), Unusable> {

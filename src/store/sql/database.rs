@@ -9,8 +9,9 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::{
-    Pool, begin_read, begin_write, check, comments, commit, contents, ending, fate, footprint, garbage, locks, mark,
-    migration, origins, requests, reservations, runs, states, timeline, tokens, versions, workplaces,
+    COMMIT_HAS_AN_ANSWER, Pool, begin_read, begin_write, check, comments, commit, contents, ending, fate, footprint,
+    garbage, locks, mark, migration, origins, requests, reservations, runs, states, timeline, tokens, versions,
+    workplaces,
 };
 use crate::domain::address::Pattern;
 use crate::domain::coordination::lock::{LockId, LockInfo};
@@ -23,8 +24,9 @@ use crate::domain::run::{NewRun, Run, RunEnd, RunStatus, Tools};
 use crate::domain::state::{Body, RowKey};
 use crate::domain::token::TokenId;
 use crate::mishap::Mishaps;
-use crate::store::care::{Care, Fate, Mark, Moment, Tries};
+use crate::store::care::{Care, Fate, Mark, Moment, Tries, silent};
 use crate::store::fault::Fault;
+use crate::store::home::Home;
 use crate::store::model::{
     ApplyResult, CheckReport, Checkpoint, CommentLock, Commit, Committed, Garbage, GarbageKind, LockEnd, LockFreed,
     LockOnce, LockTaken, LockWrite, NewSpec, NewToken, Noted, OpenSpec, OriginQuery, PlainLock, PlanResult,
@@ -40,9 +42,9 @@ pub(in crate::store) struct Database {
 }
 
 impl Database {
-    /// A database that is asked without patience.
-    pub(in crate::store) fn new(pool: Pool) -> Self {
-        Self { pool, care: Care::default() }
+    /// A database that is asked without patience; its file, where it is one.
+    pub(in crate::store) fn new(pool: Pool, home: Option<Home>) -> Self {
+        Self { pool, care: Care { home, ..Care::default() } }
     }
 
     /// Whether a transaction of which no answer came was committed. `mark` is its own; without one it had written
@@ -53,8 +55,8 @@ impl Database {
             match self.care.in_time(fate(&self.pool, &mark)).await {
                 Ok(Fate::Committed) => return Ok(true),
                 Ok(Fate::TakenBack) => return Ok(false),
-                // The server has not noticed yet that nobody listens any more.
-                Ok(Fate::Open) => tokio::time::sleep(Duration::from_millis(50)).await,
+                // The server has not noticed yet that nobody listens any more, or it waits for another one itself.
+                Ok(Fate::Open) => tries.waited(silent()).await?,
                 Err(fault) => tries.waited(fault).await?,
             }
         }

@@ -8,7 +8,7 @@
 //!
 //! Every function takes a connection and leaves transactions to `database`.
 
-use super::{Connection, Pool, begin_read, begin_write, bulk, fate, mark, migration};
+use super::{COMMIT_HAS_AN_ANSWER, Connection, Pool, begin_read, begin_write, bulk, fate, mark, migration};
 
 #[macro_use]
 mod transaction;

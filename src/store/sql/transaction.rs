@@ -8,9 +8,10 @@ macro_rules! transaction {
     (@mark begin_read, $care:ident, $db:expr) => {
         None
     };
-    (@mark begin_write, $care:ident, $db:expr) => {
+    (@mark begin_write, $care:ident, $db:expr) => {{
+        $care.at_home()?;
         if $care.is_patient() { mark($db).await? } else { None }
-    };
+    }};
     ($store:ident, $begin:ident, $operation:literal, |$db:ident| $body:expr) => {{
         let care = &$store.care;
         let mut tries = care.tries($operation);
@@ -31,7 +32,9 @@ macro_rules! transaction {
                     // An answer can be lost only where it can be asked for again.
                     care.pass($operation, Moment::Done).await.or_else(|lost| if mark.is_some() { Err(lost) } else { Ok(()) })
                 };
-                match care.in_time(commit).await {
+                // Where every commit has an answer, nobody could find out later what became of one that was not awaited.
+                let ended = if COMMIT_HAS_AN_ANSWER { care.to_its_end(commit).await } else { care.in_time(commit).await };
+                match ended {
                     Err(fault) if fault.connection_lost() && $store.has_committed(mark, &mut tries).await? => Ok(value),
                     ended => ended.map(|()| value),
                 }

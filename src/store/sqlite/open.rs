@@ -12,6 +12,7 @@ use sqlx::{Connection as _, query_as};
 
 use super::Database;
 use crate::store::fault::{Fault, LOCK_TIMEOUT};
+use crate::store::home::Home;
 use crate::store::open::Unusable;
 
 /// Readers beside the one writer that `SQLite` allows.
@@ -32,7 +33,7 @@ pub(in crate::store) async fn connect(path: &Utf8Path) -> Result<Database, Unusa
         .max_connections(CONNECTIONS)
         .acquire_timeout(Duration::from_secs(30))
         .connect_lazy_with(options);
-    Ok(Database::new(pool))
+    Ok(Database::new(pool, Home::at(path)))
 }
 
 /// Whether a file that does not exist could be made, found out without leaving anything behind.

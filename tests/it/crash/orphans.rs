@@ -2,7 +2,7 @@
 //! made a second time.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -93,6 +93,7 @@ fn dead(group: i32) -> bool {
 fn a_terraform_that_goes_on_alone_is_left_in_peace_and_finishes(database: &Database) {
     let scene = Scene::counting(database);
     let running = scene.apply_up_to_the_gate(1);
+    let at_the_gate = Instant::now();
     let group = scene.group();
     let run = scene.kill_and_abort(running);
     let still = format!("Terraform of run {run} is still working (process group {group})");
@@ -109,7 +110,8 @@ fn a_terraform_that_goes_on_alone_is_left_in_peace_and_finishes(database: &Datab
     assert!(said.contains("terraform_data.later (write) is quarantined"), "{said}");
     assert!(!dead(group.as_raw()));
 
-    // It never notices: all of its chain gets done, and into the state.
+    // It never notices: all of its chain gets done, and into the state. Terraform tells whole seconds.
+    std::thread::sleep(Duration::from_millis(1_100).saturating_sub(at_the_gate.elapsed()));
     scene.gates.open("apply");
     scene.wait_for_terraform();
     let said = scene.site.kl().args(["recover", &run]).exits(0).stdout;
